@@ -262,4 +262,5 @@ def read_supply(record: dict[str, Any]) -> tuple[EdgeMarket, ErisParams]:
         price_base=pricing["base"],
     )
     options = (pricing[name] for name in ("kind", "worth", "weight", "rise"))
-    return market, ErisParams(*options)
+    # Only a market without a service has another search.
+    return market, ErisParams(*options, pricing.get("search", "nested"))

@@ -5,13 +5,16 @@ job's deadline. What a slot did not train is replanned at the market's cost whil
 before the deadline.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
+from auctune.edge import SlotPlan
 from auctune.engine.edge.edge_folder import OUTCOME, SlotOutcome
+from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.records import SlotRequest
 from auctune.engine.edge.worker import JobSlotLost, SiteMessage
 from auctune.service.zones.core.job import Phase
@@ -165,24 +168,14 @@ class SlotScheduler:
                 self._sites.expect(list(zone.state.jobs), requests)
 
     def _request(self, zone: EdgeZone, job: EdgeJobState, slot: int) -> SlotRequest:
-        part = job.slot_plan(slot)
-        assert part is not None
         training = zone.supply.training(
             job.id, job.training, job.facts, job.request["sites"], self._content
         )
-        others = {one.slot for one in job.plan.slots} - {slot} - set(job.trained)
-        return SlotRequest(
-            job=job.job,
-            training=training,
-            part=part,
-            taken=job.plan.chunks_before(slot),
-            steps=job.steps,
-            is_last=not others and not job.chunks_left,
-            # It may run into the next slot, which only delays that, but not beyond its deadline.
-            # After lost ones it may run longer: else jobs in turn could each end the processes
-            # that another's still start.
-            until=zone.clock.slot_end(min(slot + 1 + job.failed_slots, job.deadline_slot)),
-        )
+        # It may run into the next slot, which only delays that, but not beyond its deadline.
+        # After lost ones it may run longer: else jobs in turn could each end the processes that
+        # another's still start.
+        until = zone.clock.slot_end(min(slot + 1 + job.failed_slots, job.deadline_slot))
+        return slot_request(job, slot, training, until)
 
     def _trained(self, zone: EdgeZone, name: str, slot: int, outcome: SlotOutcome) -> None:
         self._busy.discard(name)
@@ -195,14 +188,7 @@ class SlotScheduler:
             why = f"the loss of slot {slot} is not a number"
             zone.fail(name, "training_diverged", why, None, refund=False)
             return
-        trained = EdgeTrained(
-            node=part.server,
-            slot=slot,
-            seconds=outcome.seconds,
-            result=_result(job, outcome),
-            outcome=OUTCOME.dump_python(outcome, mode="json", exclude={"losses"}),
-        )
-        zone.record(trained, name)
+        zone.record(trained_event(job, part, outcome, job.total_rows), name)
         is_slower = zone.record_slot(job, part, outcome.seconds)
         zone.replan_lost_sites([name])
         if is_slower and name in zone.state.jobs and (slots := zone.unfinishable_slots(job)):
@@ -247,17 +233,51 @@ def _trains_in(job: EdgeJobState, slot: int) -> bool:
     return job.slot_plan(slot) is not None and not job.missed_slots(slot)
 
 
-def _result(job: EdgeJobState, outcome: SlotOutcome) -> dict[str, Any]:
-    """Return the outcome of a slot in the format of `EventType.TRAINED`."""
+def slot_request(
+    job: EdgeJobState, slot: int, training: EdgeTraining, until: float = math.inf
+) -> SlotRequest:
+    """Return the request to train a job's slot; see `SlotRequest`."""
+    part = job.slot_plan(slot)
+    assert part is not None
+    others = {one.slot for one in job.plan.slots} - {slot} - set(job.trained)
+    return SlotRequest(
+        job=job.job,
+        training=training,
+        part=part,
+        taken=job.plan.chunks_before(slot),
+        steps=job.steps,
+        is_last=not others and not job.chunks_left,
+        until=until,
+    )
+
+
+def trained_event(
+    job: EdgeJobState, part: SlotPlan, outcome: SlotOutcome, total_rows: int
+) -> EdgeTrained:
+    """Return the event of a slot that was trained.
+
+    Args:
+        job: before it.
+        part: what was planned.
+        outcome: what came of it.
+        total_rows: of the job, over all epochs.
+    """
     rows = job.progress.rows + outcome.samples
     loss, accuracy = outcome.validation_loss, outcome.validation_accuracy
-    return {
+    result = {
         "rows": rows,
-        "total_rows": job.total_rows,
+        "total_rows": total_rows,
         "tokens": outcome.tokens,
         "steps": outcome.steps,
         "losses": [list(step) for step in outcome.losses],
         "validation": [] if loss is None else [[outcome.steps, rows, loss, accuracy]],
-        "state": "done" if rows >= job.total_rows else "suspended",
+        "state": "done" if rows >= total_rows else "suspended",
         "note": "",
     }
+    return EdgeTrained(
+        node=part.server,
+        slot=part.slot,
+        seconds=outcome.seconds,
+        result=result,
+        outcome=OUTCOME.dump_python(outcome, mode="json", exclude={"losses"}),
+    )

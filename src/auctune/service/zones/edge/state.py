@@ -16,6 +16,7 @@ from auctune.edge import (
     SiteLost,
     SiteReturned,
 )
+from auctune.engine.edge.records import read_job
 from auctune.service.config.edge import read_supply
 from auctune.service.storage.events import ZoneEvent, job_of
 from auctune.service.storage.read_model import Effects
@@ -135,10 +136,21 @@ class EdgeState(SlottedState[EdgeJobState]):
     }
 
 
+class FixedWindowState(EdgeState):
+    """State of an edge market that ends with its last slot."""
+
+    def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterator[EdgeEvent]:
+        if not isinstance(data, SlotStarted):
+            yield from super().mechanism_events(event, data)
+
+
 # The mechanism is changed by events only, so that it is bit-identical live and after a restart.
 EdgeModel = ZoneModel[EdgeState, Eris]
 
 
 def empty_model(opened: Mapping[str, Any]) -> EdgeModel:
     """Return the model of a zone in which nothing is sold, from the event that created it."""
-    return ZoneModel(EdgeState(), Eris(*read_supply(dict(opened))))
+    # A market without a service has bids of earlier days, and its window does not roll.
+    history = [read_job(job) for job in opened.get("history", ())]
+    state = EdgeState() if opened.get("rolls", True) else FixedWindowState()
+    return ZoneModel(state, Eris(*read_supply(dict(opened)), history))
