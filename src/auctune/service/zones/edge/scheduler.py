@@ -271,7 +271,7 @@ def trained_event(
         "steps": outcome.steps,
         "losses": [list(step) for step in outcome.losses],
         "validation": [] if loss is None else [[outcome.steps, rows, loss, accuracy]],
-        "state": "done" if rows >= total_rows else "suspended",
+        "state": "failed" if outcome.diverged else "done" if rows >= total_rows else "suspended",
         "note": "",
     }
     return EdgeTrained(
