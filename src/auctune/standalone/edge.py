@@ -41,7 +41,7 @@ from auctune.service.zones.core.zone import EventWriter
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.scheduler import slot_request, trained_event
 from auctune.service.zones.edge.site_datasets import SiteDatasets
-from auctune.service.zones.edge.state import EdgeModel, empty_model
+from auctune.service.zones.edge.state import EdgeModel, InstanceState, empty_model
 from auctune.service.zones.edge.supply import EdgeBid
 from auctune.service.zones.edge.zone import PlanZone
 from auctune.sim.edge.instance_file import (
@@ -106,6 +106,12 @@ class InstanceZone(PlanZone):
     ) -> None:
         super().__init__(ZONE, clock, model, writer)
         self._jobs = jobs
+
+    @property
+    def ended_jobs(self) -> Mapping[str, EdgeJobState]:
+        """Admitted jobs that have ended, by id."""
+        assert isinstance(self.state, InstanceState)
+        return self.state.ended
 
     def _job(self, bid: EdgeBid) -> tuple[EdgeJob, int]:
         return self._jobs[bid.job], self.eris.market.slots - 1
@@ -259,7 +265,8 @@ def _run(created: Mapping[str, Any], folder: EdgeRunFolder, shown: EdgeConsole) 
             sites = [site for site in inputs.instance.market.sites if site.id not in lost]
             with open_sites(sites, inputs.ray, "--ray", folder) as opened:
                 run.run(opened)
-        report = make_report(inputs.instance.market, zone)
+        ended = zone.call(lambda zone: zone.ended_jobs)
+        report = make_report(inputs.instance.market, zone, ended)
         write_report(folder.report, report)
         return report
 
@@ -283,7 +290,7 @@ class EdgeRun:
     ) -> None:
         self._inputs, self._folder, self._zone, self._shown = inputs, folder, zone, shown
         self._requests: dict[str, SlotRequest] = {}
-        zone.on_event = lambda event: shown.on_event(event, zone.by_job.get(event.job or "", ()))
+        zone.on_event = shown.on_event
         # It may have been killed before it had recorded that they are done.
         self._finish_jobs()
 

@@ -1,17 +1,16 @@
 """A run at sites on the terminal: a line for each event, and a table of the running slot."""
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from decimal import Decimal
+from typing import Any, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from auctune.edge import EdgeDecision
 from auctune.engine.edge.records import SlotRequest, read_plan
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.edge.events import EdgeEventType
-from auctune.standalone.edge_report import JobRecord
 
 
 class EdgeConsole:
@@ -49,17 +48,15 @@ class EdgeConsole:
         self._shares |= shares
         self._refresh()
 
-    def on_event(self, event: ZoneEvent, events: Sequence[ZoneEvent]) -> None:
-        """Show an event of the zone; `events` are those about its job so far."""
-        job, body = event.job, event.body
+    def on_event(self, event: ZoneEvent) -> None:
+        """Show an event of the zone."""
+        job, body = event.job or "", event.body
         match event.type:
             case EventType.DECIDED:
-                self._print(f"          {job} {_decision_text(JobRecord.of(events).decision)}")
+                self._print(f"          {job} {_decision_text(body['decision'])}")
             case EventType.TRAINED:
-                record = JobRecord.of(events)
-                self._requests.pop(record.job.id, None)
-                self._losses[record.job.id] = body["outcome"]["loss"]
-                self._print(f"          {job} {_slot_text(record, event)}")
+                self._losses[job] = body["outcome"]["loss"]
+                self._print(f"          {job} {_slot_text(self._requests.pop(job), body)}")
             case EdgeEventType.SITE_LOST:
                 self._print(f"          site {body['site']} was lost", "red")
             case EdgeEventType.REPLANNED:
@@ -98,21 +95,20 @@ def loss_text(loss: float | None) -> str:
     return "-" if loss is None else f"{loss:.3f}"
 
 
-def _decision_text(decision: EdgeDecision) -> str:
-    if not decision.admitted:
-        return f"rejected: {decision.reason}"
-    return f"admitted, pays {decision.payment:,.4f}, finishes in slot {decision.finish}"
+def _decision_text(decision: Mapping[str, Any]) -> str:
+    if not decision["admitted"]:
+        return f"rejected: {decision['reason']}"
+    payment = Decimal(decision["payment"])
+    return f"admitted, pays {payment:,.4f}, finishes in slot {decision['finish']}"
 
 
-def _slot_text(record: JobRecord, event: ZoneEvent) -> str:
-    part, outcome = record.plan.at(event.body["slot"]), event.body["outcome"]
-    assert part is not None
+def _slot_text(request: SlotRequest, body: Mapping[str, Any]) -> str:
+    part, outcome = request.part, body["outcome"]
     workers = ", ".join(f"{count} at {site}" for site, count in part.workers.items())
     losses = f"loss {loss_text(outcome['loss'])}"
     if outcome["validation_loss"] is not None:
         losses += f", validation loss {loss_text(outcome['validation_loss'])}"
-    has_failed = event.body["result"]["state"] == "failed"
-    is_done = not has_failed and all(one.slot in record.trained for one in record.plan.slots)
+    is_done = request.is_last and body["result"]["state"] != "failed"
     return (
         f"{part.chunks} chunks, workers {workers}, server at {part.server}; {losses}, "
         f"{outcome['seconds']:.1f} s{', done' if is_done else ''}"

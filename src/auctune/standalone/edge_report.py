@@ -12,64 +12,16 @@ from pydantic import TypeAdapter
 from auctune.atomic_files import write_atomically
 from auctune.domain import Money
 from auctune.domain.money import ZERO
-from auctune.edge import EdgeDecision, EdgeJob, EdgeMarket, EdgePlan
-from auctune.engine.edge.records import read_decision, read_job, read_plan
+from auctune.edge import EdgeMarket
+from auctune.engine.edge.records import read_job
 from auctune.engine.records import loss_record
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.edge.events import EdgeEventType
+from auctune.service.zones.edge.job import EdgeJobState
 from auctune.standalone.folder import write_json
 from auctune.standalone.zone import ZoneRun
 
 _MB = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """One job of a run.
-
-    Attributes:
-        job: the bid.
-        decision: on it.
-        plan: slots that were trained, and those to come; none if it was rejected.
-        trained: outcomes by slot, as of `EdgeTrained`.
-        num_lost_slots: slots that were lost.
-        state: of its bill; "admitted" until it has ended.
-    """
-
-    job: EdgeJob
-    decision: EdgeDecision
-    plan: EdgePlan
-    trained: Mapping[int, Mapping[str, Any]]
-    num_lost_slots: int
-    state: str
-
-    @classmethod
-    def of(cls, events: Sequence[ZoneEvent]) -> "JobRecord":
-        """Return the record of a job, by all events about it."""
-        decision = read_decision(events[0].body["answer"])
-        slots = [] if decision.plan is None else [*decision.plan.slots]
-        state = "admitted" if decision.admitted else "rejected"
-        trained: dict[int, Mapping[str, Any]] = {}
-        num_lost = 0
-        for event in events:
-            body = event.body
-            match event.type:
-                case EventType.TRAINED:
-                    trained[body["slot"]] = body["outcome"]
-                case EdgeEventType.RELEASED:
-                    failed = body["failed_slots"]
-                    num_lost += len(failed)
-                    slots = [
-                        one for one in slots if one.slot <= event.slot and one.slot not in failed
-                    ]
-                case EdgeEventType.REPLANNED:
-                    slots += read_plan(body["found"]).slots
-                case EventType.FINISHED:
-                    state = "done"
-                case EventType.FAILED:
-                    state = "refunded" if body["refund"] else "failed"
-        job = read_job(events[0].body["job"])
-        return cls(job, decision, EdgePlan(tuple(slots)), trained, num_lost, state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +88,11 @@ class EdgeRunReport:
         return sum((bill.payment - bill.refund for bill in self.jobs), ZERO)
 
 
-def make_report(market: EdgeMarket, zone: ZoneRun[Any]) -> EdgeRunReport:
-    """Return the report of a run that has ended."""
-    bills = (_bill(JobRecord.of(events), market) for events in zone.by_job.values())
+def make_report(
+    market: EdgeMarket, zone: ZoneRun[Any], ended: Mapping[str, EdgeJobState]
+) -> EdgeRunReport:
+    """Return the report of a run that has ended, as have its admitted jobs."""
+    bills = (_bill(market, events, ended.get(job)) for job, events in zone.by_job.items())
     lost = (event for event in zone.about_none if event.type == EdgeEventType.SITE_LOST)
     return EdgeRunReport(tuple(bills), {one.body["site"]: one.slot + 1 for one in lost})
 
@@ -174,24 +128,31 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _bill(record: JobRecord, market: EdgeMarket) -> JobBill:
-    job, decision, is_done = record.job, record.decision, record.state == "done"
-    outcomes = [record.trained[slot] for slot in sorted(record.trained)]
-    last = outcomes[-1] if outcomes else {"loss": None, "validation_loss": None}
-    parts = [part for part in record.plan.slots if part.slot in record.trained]
+def _bill(market: EdgeMarket, events: Sequence[ZoneEvent], ended: EdgeJobState | None) -> JobBill:
+    """Return the bill of a job, by the events about it; `ended` is None if it was rejected."""
+    job, decision, last = read_job(events[0].body["job"]), events[0].body["decision"], events[-1]
+    payment, is_done = Money(decision["payment"]), last.type == EventType.FINISHED
+    state = "rejected" if ended is None else "done" if is_done else "failed"
+    if last.type == EventType.FAILED and last.body["refund"]:
+        state = "refunded"
+    outcomes = [event.body["outcome"] for event in events if event.type == EventType.TRAINED]
+    parts = [] if ended is None else [one for one in ended.plan.slots if one.slot in ended.trained]
     finish = parts[-1].slot if is_done else None
+    loss, validation_loss = (
+        outcomes[-1][name] if outcomes else None for name in ("loss", "validation_loss")
+    )
     return JobBill(
         job=job.id,
-        state=record.state,
-        payment=decision.payment,
-        refund=decision.payment if record.state == "refunded" else ZERO,
-        promised=decision.finish,
+        state=state,
+        payment=payment,
+        refund=payment if state == "refunded" else ZERO,
+        promised=decision["finish"],
         finish=finish,
         utility=0.0 if finish is None else job.value(finish),
         slots=len(outcomes),
-        lost_slots=record.num_lost_slots,
-        loss=last["loss"],
-        validation_loss=last["validation_loss"],
+        lost_slots=0 if ended is None else ended.failed_slots,
+        loss=loss,
+        validation_loss=validation_loss,
         seconds=sum(one["seconds"] for one in outcomes),
         planned_mb=sum(part.traffic_mb(job, market) for part in parts),
         counted_mb=sum(

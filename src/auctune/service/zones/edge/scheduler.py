@@ -16,7 +16,8 @@ from auctune.edge import SlotPlan
 from auctune.engine.edge.edge_folder import OUTCOME, SlotOutcome
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.records import SlotRequest
-from auctune.engine.edge.worker import JobSlotLost, SiteMessage
+from auctune.engine.edge.site_trainer import SLOT_END, SlotEnd, SlotLost, SlotTrained
+from auctune.engine.edge.worker import SiteMessage
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.speed import SLOWER
 from auctune.service.zones.core.zone import lose_to_memory
@@ -116,15 +117,8 @@ class SlotScheduler:
                     zone.return_site(site)
                 for site in message["lost"]:
                     zone.lose_site(site, ())
-            case "trained":
-                outcome = OUTCOME.validate_python(message["outcome"])
-                self._trained(zone, message["job"], message["slot"], outcome)
-            case "slot_lost":
-                self._on_slot_failed(zone, message)
-            case "job_failed":
-                self._busy.discard(message["job"])
-                if message["job"] in zone.state.jobs:
-                    zone.fail(message["job"], "training_failed", message["why"], None)
+            case "slot_end":
+                self._on_slot_end(zone, message["slot"], SLOT_END.validate_python(message["end"]))
             case "slot_done":
                 self._is_out = False
                 self._busy.clear()
@@ -178,7 +172,6 @@ class SlotScheduler:
         return slot_request(job, slot, training, until)
 
     def _trained(self, zone: EdgeZone, name: str, slot: int, outcome: SlotOutcome) -> None:
-        self._busy.discard(name)
         job = zone.state.jobs.get(name)
         part = None if job is None else job.slot_plan(slot)
         if job is None or part is None:
@@ -195,19 +188,25 @@ class SlotScheduler:
             zone.replan({name: slots}, SLOWER)
         self._replan_slower(zone, name, is_slower=is_slower)
 
-    def _on_slot_failed(self, zone: EdgeZone, message: JobSlotLost) -> None:
-        name, slot, why = message["job"], message["slot"], message["why"]
-        self._busy.discard(name)
+    def _on_slot_end(self, zone: EdgeZone, slot: int, end: SlotEnd) -> None:
+        self._busy.discard(end.job)
+        if isinstance(end, SlotTrained):
+            self._trained(zone, end.job, slot, end.outcome)
+        elif isinstance(end, SlotLost):
+            self._on_slot_failed(zone, slot, end)
+        elif end.job in zone.state.jobs:
+            zone.fail(end.job, "training_failed", end.why, None)
+
+    def _on_slot_failed(self, zone: EdgeZone, slot: int, end: SlotLost) -> None:
+        name, why, late = end.job, end.why, end.late
         job = zone.state.jobs.get(name)
         part = None if job is None else job.slot_plan(slot)
         if job is not None and part is not None:
             _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot, why=why)
             text = f"slot {slot} was not trained: {why}"
-            if message["out_of_memory"] and lose_to_memory(zone, name, slot, text, _LESS_MEMORY):
+            if end.out_of_memory and lose_to_memory(zone, name, slot, text, _LESS_MEMORY):
                 return
-            is_slower = message["is_late"] and zone.record_slot(
-                job, part, message["seconds"], message["rows"]
-            )
+            is_slower = late is not None and zone.record_slot(job, part, late.seconds, late.rows)
             # It may have run into later slots: they have passed too, and are replanned together.
             failed = {slot, *job.missed_slots(zone.state.slot)}
             if is_slower:

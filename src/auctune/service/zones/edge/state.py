@@ -19,7 +19,7 @@ from auctune.edge import (
 from auctune.engine.edge.records import read_job
 from auctune.service.config.edge import read_supply
 from auctune.service.storage.events import ZoneEvent, job_of
-from auctune.service.storage.read_model import Effects
+from auctune.service.storage.read_model import Effects, Status
 from auctune.service.zones.core.events import EventData, JobCancelled, JobFailed, SlotStarted
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
@@ -136,8 +136,20 @@ class EdgeState(SlottedState[EdgeJobState]):
     }
 
 
-class FixedWindowState(EdgeState):
-    """State of an edge market that ends with its last slot."""
+@dataclass(kw_only=True)
+class InstanceState(EdgeState):
+    """State of an edge market without a service, which ends with its last slot.
+
+    Attributes:
+        ended: admitted jobs that have ended, by id.
+    """
+
+    ended: dict[str, EdgeJobState] = field(default_factory=dict)
+
+    def _end(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:
+        name = job_of(event)
+        self.ended[name] = self.jobs[name]
+        return super()._end(event, status, refunded=refunded)
 
     def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterator[EdgeEvent]:
         if not isinstance(data, SlotStarted):
@@ -152,5 +164,5 @@ def empty_model(opened: Mapping[str, Any]) -> EdgeModel:
     """Return the model of a zone in which nothing is sold, from the event that created it."""
     # A market without a service has bids of earlier days, and its window does not roll.
     history = [read_job(job) for job in opened.get("history", ())]
-    state = EdgeState() if opened.get("rolls", True) else FixedWindowState()
+    state = EdgeState() if opened.get("rolls", True) else InstanceState()
     return ZoneModel(state, Eris(*read_supply(dict(opened)), history))
