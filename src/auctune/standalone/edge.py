@@ -148,13 +148,8 @@ def run_edge(
         # Another process may have begun a run here.
         folder.check_new(fresh=fresh)
         _check_sites(inputs)
-        starts = {job: one.config.start_from for job, one in inputs.trainings.items()}
-        files = {_start_name(job): path for job, path in starts.items() if path is not None}
-        with folder.staged(files) as staged:
-            created = {**_created_record(inputs), "inputs": staged.input_digests()}
-            with _open_zone(inputs, created, staged) as zone:
-                zone.call(lambda zone: zone.record_created(created))
-        return _run(created, folder, shown)
+        begin_run(inputs, folder)
+        return _run(folder, shown)
 
 
 def resume_edge(folder: EdgeRunFolder, shown: EdgeConsole) -> EdgeRunReport:
@@ -175,10 +170,32 @@ def resume_edge(folder: EdgeRunFolder, shown: EdgeConsole) -> EdgeRunReport:
             raise InputError(place, "was begun by an earlier release", expected)
         return read_report(folder.report)
     with folder.locked():
-        created = read_created(folder.state, ZONE)
-        folder.check_inputs(created)
         folder.clean_temp_files()
-        return _run(created, folder, shown)
+        return _run(folder, shown)
+
+
+def begin_run(inputs: EdgeRunInputs, folder: EdgeRunFolder) -> None:
+    """Write the log of a new run, and its copies of adapters to start from."""
+    starts = {job: one.config.start_from for job, one in inputs.trainings.items()}
+    files = {_start_name(job): path for job, path in starts.items() if path is not None}
+    with folder.staged(files) as staged:
+        created = {**_created_record(inputs), "inputs": staged.input_digests()}
+        with _open_zone(inputs, created, staged) as zone:
+            zone.call(lambda zone: zone.record_created(created))
+
+
+@contextmanager
+def open_run(folder: EdgeRunFolder, shown: EdgeConsole) -> Iterator["EdgeRun"]:
+    """Open a run as its log has it.
+
+    Raises:
+        InputError: if its log or its copies of adapters are damaged.
+    """
+    created = read_created(folder.state, ZONE)
+    folder.check_inputs(created)
+    inputs = _read_inputs(created, folder)
+    with _open_zone(inputs, created, folder) as zone:
+        yield EdgeRun(inputs, folder, zone, shown)
 
 
 def _check_sites(inputs: EdgeRunInputs) -> None:
@@ -254,21 +271,17 @@ def _open_zone(
             yield run
 
 
-def _run(created: Mapping[str, Any], folder: EdgeRunFolder, shown: EdgeConsole) -> EdgeRunReport:
-    inputs = _read_inputs(created, folder)
-    with _open_zone(inputs, created, folder) as zone:
-        run = EdgeRun(inputs, folder, zone, shown)
+def _run(folder: EdgeRunFolder, shown: EdgeConsole) -> EdgeRunReport:
+    with open_run(folder, shown) as run:
+        inputs = run.inputs
         if run.has_work():
             if not inputs.ray:
                 check_device(inputs.device, "--device")
-            lost = zone.call(lambda zone: {*zone.state.lost})
+            lost = run.zone.call(lambda zone: {*zone.state.lost})
             sites = [site for site in inputs.instance.market.sites if site.id not in lost]
             with open_sites(sites, inputs.ray, "--ray", folder) as opened:
                 run.run(opened)
-        ended = zone.call(lambda zone: zone.ended_jobs)
-        report = make_report(inputs.instance.market, zone, ended)
-        write_report(folder.report, report)
-        return report
+        return run.report()
 
 
 class EdgeRun:
@@ -279,6 +292,9 @@ class EdgeRun:
         folder: of the run.
         zone: of the run.
         shown: shows what happens.
+
+    Attributes:
+        inputs, zone: of the run.
     """
 
     def __init__(
@@ -288,7 +304,8 @@ class EdgeRun:
         zone: ZoneRun[InstanceZone],
         shown: EdgeConsole,
     ) -> None:
-        self._inputs, self._folder, self._zone, self._shown = inputs, folder, zone, shown
+        self.inputs, self.zone = inputs, zone
+        self._folder, self._shown = folder, shown
         self._requests: dict[str, SlotRequest] = {}
         zone.on_event = shown.on_event
         # It may have been killed before it had recorded that they are done.
@@ -296,8 +313,8 @@ class EdgeRun:
 
     def has_work(self) -> bool:
         """Return whether a job is still to be decided on, or to be trained."""
-        is_open = self._zone.call(lambda zone: bool(zone.admitted_jobs))
-        return is_open or len(self._zone.by_job) < len(self._inputs.instance.jobs)
+        is_open = self.zone.call(lambda zone: bool(zone.admitted_jobs))
+        return is_open or len(self.zone.by_job) < len(self.inputs.instance.jobs)
 
     def run(self, sites: Sites) -> None:
         """Run to the end.
@@ -308,38 +325,53 @@ class EdgeRun:
         trainer = SiteTrainer(
             self._folder,
             sites,
-            self._inputs.device,
-            on_site_lost=self._on_site_lost,
-            on_progress=lambda rows: self._on_progress(trainer, rows),
+            self.inputs.device,
+            on_site_lost=self.lose_site,
+            on_progress=self._on_progress,
         )
         with closing(trainer):
             for site in sorted(trainer.lost):
                 # It was lost while nothing ran.
-                self._on_site_lost(site)
-            first = self._zone.call(lambda zone: zone.event_slot)
-            for slot in range(first, self._inputs.instance.market.slots):
-                if self.has_work():
-                    self._run_slot(slot, trainer)
+                self.lose_site(site)
+            self.run_slots(trainer)
+
+    def run_slots(self, trainer: SiteTrainer) -> None:
+        """Run the slots that are left; errors as `run`."""
+        first = self.zone.call(lambda zone: zone.event_slot)
+        for slot in range(first, self.inputs.instance.market.slots):
+            if self.has_work():
+                self._run_slot(slot, trainer)
+
+    def lose_site(self, site: str) -> None:
+        """Record a lost site; its jobs are replanned at the end of the slot."""
+        self.zone.call(lambda zone: zone.lose_site(site, busy=zone.state.jobs))
+
+    def report(self) -> EdgeRunReport:
+        """Write the report of a run that has ended, and return it."""
+        ended = self.zone.call(lambda zone: zone.ended_jobs)
+        report = make_report(self.inputs.instance.market, self.zone, ended)
+        write_report(self._folder.report, report)
+        return report
 
     def _run_slot(self, slot: int, trainer: SiteTrainer) -> None:
-        zone = self._zone
+        zone = self.zone
         trainer.check_sites()
         if zone.call(lambda zone: zone.event_slot) < slot:
             # Of a slot that was begun before, what is trained stands: its end has the rest.
             self._replan({})
         zone.clock.slot = slot
         zone.call(InstanceZone.begin_slots)
-        for job in self._inputs.instance.in_order():
+        for job in self.inputs.instance.in_order():
             if job.arrival == slot and job.id not in zone.by_job:
                 zone.call(partial(InstanceZone.decide, bid=self._bid(job)))
         jobs = self._open_jobs()
         self._requests = {
-            job.id: slot_request(job, slot, self._inputs.trainings[job.id])
+            job.id: slot_request(job, slot, self.inputs.trainings[job.id])
             for job in jobs
             if job.slot_plan(slot) is not None
         }
         requests = list(self._requests.values())
-        self._shown.slot_begun(slot, self._inputs.instance.market.slots, requests)
+        self._shown.slot_begun(slot, self.inputs.instance.market.slots, requests)
         trainer.retain_only([job.id for job in jobs])
         failed: dict[str, list[int]] = {}
         for found in trainer.run_slot(slot, requests):
@@ -359,8 +391,8 @@ class EdgeRun:
         self._finish_jobs()
 
     def _bid(self, job: EdgeJob) -> EdgeBid:
-        training, slots = self._inputs.trainings[job.id], self._inputs.instance.market.slots
-        amount, deadline = round_money(job.utility(0)), self._zone.clock.slots.slot_end(slots - 1)
+        training, slots = self.inputs.trainings[job.id], self.inputs.instance.market.slots
+        amount, deadline = round_money(job.utility(0)), self.zone.clock.slots.slot_end(slots - 1)
         start, rows = training.config.start_from, dict(training.rows)
         return EdgeBid(
             job=job.id,
@@ -379,31 +411,31 @@ class EdgeRun:
         )
 
     def _open_jobs(self) -> list[EdgeJobState]:
-        return self._zone.call(lambda zone: [*zone.admitted_jobs.values()])
+        return self.zone.call(lambda zone: [*zone.admitted_jobs.values()])
 
     def _trained(self, name: str, outcome: SlotOutcome) -> None:
-        rows = sum(site.num_rows for site in self._folder.read_rows(name).values())
-        total = rows * self._requests[name].job.epochs
-        self._zone.call(lambda zone: zone.record_trained(name, outcome, total))
+        total = self._total_rows(name)
+        self.zone.call(lambda zone: zone.record_trained(name, outcome, total))
 
     def _replan(self, failed: Mapping[str, list[int]]) -> None:
-        self._zone.call(lambda zone: zone.replan_lost_sites([*zone.state.jobs], failed))
+        self.zone.call(lambda zone: zone.replan_lost_sites([*zone.state.jobs], failed))
 
     def _finish_jobs(self) -> None:
         """Write the losses of jobs that are trained, whose adapters are there, and end them."""
         for job in self._open_jobs():
             if job.phase is Phase.TRAINED:
-                write_losses(self._folder.result(job.id), self._zone.by_job[job.id])
-                self._zone.call(partial(InstanceZone.finish, job=job.id, files=[]))
+                write_losses(self._folder.result(job.id), self.zone.by_job[job.id])
+                self.zone.call(partial(InstanceZone.finish, job=job.id, files=[]))
 
-    def _on_site_lost(self, site: str) -> None:
-        """Record a lost site; its jobs are replanned at the end of the slot."""
-        self._zone.call(lambda zone: zone.lose_site(site, busy=zone.state.jobs))
+    def _total_rows(self, name: str) -> int:
+        """Return the rows of a job over all epochs, as its sites have read them."""
+        rows = sum(site.num_rows for site in self._folder.read_rows(name).values())
+        return rows * self._requests[name].job.epochs
 
-    def _on_progress(self, trainer: SiteTrainer, rows: Mapping[str, int]) -> None:
+    def _on_progress(self, rows: Mapping[str, int]) -> None:
         shares = {}
         for name, done in rows.items():
             one = self._requests[name]
             share = one.part.chunks / one.job.num_chunks
-            shares[name] = min(1.0, done / (trainer.num_rows(name) * share))
+            shares[name] = min(1.0, done / (self._total_rows(name) * share))
         self._shown.progress(shares)

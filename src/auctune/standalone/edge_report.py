@@ -121,6 +121,7 @@ def write_losses(folder: Path, events: Sequence[ZoneEvent]) -> None:
     """Write the loss of each step of a job, by its events, into the folder of its result."""
     trained = (event.body["result"] for event in events if event.type == EventType.TRAINED)
     lines = (json.dumps(loss_record(point)) for result in trained for point in result["losses"])
+    folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "losses.jsonl", "".join(f"{line}\n" for line in lines).encode())
 
 

@@ -141,9 +141,11 @@ class InstanceState(EdgeState):
     """State of an edge market without a service, which ends with its last slot.
 
     Attributes:
+        num_slots: of the market.
         ended: admitted jobs that have ended, by id.
     """
 
+    num_slots: int
     ended: dict[str, EdgeJobState] = field(default_factory=dict)
 
     def _end(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:
@@ -152,7 +154,9 @@ class InstanceState(EdgeState):
         return super()._end(event, status, refunded=refunded)
 
     def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterator[EdgeEvent]:
-        if not isinstance(data, SlotStarted):
+        # Nothing is sold any more after the last slot, in which a site may still be lost.
+        is_over = event.slot + 1 >= self.num_slots
+        if not (isinstance(data, SlotStarted) or (isinstance(data, SiteDown) and is_over)):
             yield from super().mechanism_events(event, data)
 
 
@@ -164,5 +168,6 @@ def empty_model(opened: Mapping[str, Any]) -> EdgeModel:
     """Return the model of a zone in which nothing is sold, from the event that created it."""
     # A market without a service has bids of earlier days, and its window does not roll.
     history = [read_job(job) for job in opened.get("history", ())]
-    state = EdgeState() if opened.get("rolls", True) else InstanceState()
+    rolls = opened.get("rolls", True)
+    state = EdgeState() if rolls else InstanceState(num_slots=opened["slots"])
     return ZoneModel(state, Eris(*read_supply(dict(opened)), history))
