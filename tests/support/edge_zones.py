@@ -122,7 +122,8 @@ class MadeUpEdge:
         message: Any = values
         if "job" in values:
             message = {"kind": "slot_end", "slot": values.pop("slot", 0), "end": values}
-        self.scheduler.on_message(self.zone, self.sites, message)
+        sites: Any = self.sites
+        self.scheduler.on_message(self.zone, sites, message)
         self.keep()
 
     def bid(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> EdgeBid:

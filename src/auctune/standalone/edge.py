@@ -25,11 +25,11 @@ from auctune.domain.data_size import DataSize
 from auctune.edge import EdgeJob
 from auctune.engine.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
-from auctune.engine.edge.records import SlotRequest
+from auctune.engine.edge.records import SlotRequest, read_job
 from auctune.engine.edge.site_trainer import JobFailed, SiteTrainer, SlotTrained
 from auctune.engine.edge.sites import Sites, check_device, open_sites
 from auctune.engine.event_log import read_events
-from auctune.service.config.edge import read_supply
+from auctune.service.config.edge import read_supply, supply_record
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.training import Training
 from auctune.service.storage import EventLog, Snapshots
@@ -44,11 +44,7 @@ from auctune.service.zones.edge.site_datasets import SiteDatasets
 from auctune.service.zones.edge.state import EdgeModel, InstanceState, empty_model
 from auctune.service.zones.edge.supply import EdgeBid
 from auctune.service.zones.edge.zone import PlanZone
-from auctune.sim.edge.instance_file import (
-    EdgeInstanceModel,
-    edge_instance_json,
-    parse_edge_instance,
-)
+from auctune.sim.edge.instance_file import EdgeInstance, edge_job_json
 from auctune.standalone.edge_console import EdgeConsole
 from auctune.standalone.edge_report import (
     EdgeRunReport,
@@ -217,19 +213,13 @@ def _start_name(job: str) -> str:
 
 def _created_record(inputs: EdgeRunInputs) -> dict[str, Any]:
     """Return the body of the first event of an instance's zone: all that the run follows from."""
-    params = inputs.params
+    instance = inputs.instance
     return {
         "version": VERSION,
         "kind": EDGE,
-        **edge_instance_json(inputs.instance),
-        "pricing": {
-            "kind": params.pricing,
-            "worth": params.worth,
-            "weight": params.weight,
-            "rise": params.rise,
-            "search": params.search,
-            "base": dict(inputs.instance.market.price_base),
-        },
+        **supply_record(instance.market, inputs.params),
+        "jobs": [edge_job_json(job) for job in instance.jobs],
+        "history": [edge_job_json(job) for job in instance.history],
         "rolls": False,
         "trainings": _TRAININGS.dump_python(inputs.trainings, mode="json"),
         "device": inputs.device,
@@ -241,19 +231,15 @@ def _created_record(inputs: EdgeRunInputs) -> dict[str, Any]:
 
 def _read_inputs(created: Mapping[str, Any], folder: RunFolder) -> EdgeRunInputs:
     """Return the inputs of a run, which starts from its own copies of adapters."""
-    names = EdgeInstanceModel.model_fields.keys() & created.keys()
+    market, params = read_supply(created)
+    jobs, history = (tuple(map(read_job, created[name])) for name in ("jobs", "history"))
     trainings = _TRAININGS.validate_python(created["trainings"])
     for job, one in trainings.items():
         if one.config.start_from is not None:
             config = replace(one.config, start_from=folder.resolve(_start_name(job)))
             trainings[job] = replace(one, config=config)
-    return EdgeRunInputs(
-        parse_edge_instance({name: created[name] for name in names}),
-        trainings,
-        read_supply(dict(created))[1],
-        created["device"],
-        created["ray"],
-    )
+    instance = EdgeInstance(market, jobs, history)
+    return EdgeRunInputs(instance, trainings, params, created["device"], created["ray"])
 
 
 @contextmanager

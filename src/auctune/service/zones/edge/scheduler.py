@@ -6,9 +6,8 @@ before the deadline.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import structlog
 
@@ -17,7 +16,7 @@ from auctune.engine.edge.edge_folder import OUTCOME, SlotOutcome
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.records import SlotRequest
 from auctune.engine.edge.site_trainer import SLOT_END, SlotEnd, SlotLost, SlotTrained
-from auctune.engine.edge.worker import SiteMessage
+from auctune.engine.edge.worker import SiteMessage, SitesProcess
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.speed import SLOWER
 from auctune.service.zones.core.zone import lose_to_memory
@@ -26,22 +25,6 @@ from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.zone import EdgeZone
 
 _log = structlog.get_logger(__name__)
-
-
-class SiteProcess(Protocol):
-    """Handle of the process that trains at all sites."""
-
-    def train(self, slot: int, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
-        """Train a slot."""
-        ...
-
-    def expect(self, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
-        """Prepare the next slot, and release what no job needs."""
-        ...
-
-    def prefetch(self, requests: Iterable[SlotRequest]) -> None:
-        """Prepare the next slot while the current one is trained."""
-        ...
 
 
 _LESS_MEMORY = "reduce max_length or batch_size, or the number of rows at each site"
@@ -62,7 +45,7 @@ class SlotScheduler:
 
     def __init__(self, content: Callable[[str], Path], load_outcome: LoadOutcome) -> None:
         self._content, self._load_outcome = content, load_outcome
-        self._sites: SiteProcess | None = None
+        self._sites: SitesProcess | None = None
         # Jobs of the dispatched slot that have not been answered.
         self._busy: set[str] = set()
         self._is_out = False
@@ -106,7 +89,7 @@ class SlotScheduler:
             self._dispatch(zone, slot)
         self._prewarm(zone, max(slot, self._slot + 1))
 
-    def on_message(self, zone: EdgeZone, sites: SiteProcess, message: SiteMessage) -> None:
+    def on_message(self, zone: EdgeZone, sites: SitesProcess, message: SiteMessage) -> None:
         """Handle a message of the process."""
         zone.begin_slots()
         match message["kind"]:

@@ -170,4 +170,4 @@ def empty_model(opened: Mapping[str, Any]) -> EdgeModel:
     history = [read_job(job) for job in opened.get("history", ())]
     rolls = opened.get("rolls", True)
     state = EdgeState() if rolls else InstanceState(num_slots=opened["slots"])
-    return ZoneModel(state, Eris(*read_supply(dict(opened)), history))
+    return ZoneModel(state, Eris(*read_supply(opened), history))
