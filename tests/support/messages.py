@@ -9,7 +9,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src/auctune"
 LISTED = Path(__file__).parents[1] / "data/messages.txt"
 UPDATE = "python tests/support/messages.py > tests/data/messages.txt"
-PACKAGES = ("cli", "client", "doctor", "domain", "replay", "service")
+PACKAGES = ("cli", "client", "doctor", "domain", "replay", "service", "standalone")
 
 # Help of commands, settings and API fields is on the generated pages of docs/reference.
 _DOCUMENTED = {"help", "description", "summary", "title"}

@@ -34,6 +34,7 @@ from auctune.standalone.edge_console import EdgeConsole
 from auctune.standalone.edge_report import EdgeRunReport, JobBill
 from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
+from support.edge_plans import lose_site
 from support.edge_runs import MARKET, Watcher, make_job, read_log
 from support.edge_zones import outcome_of
 from support.peft_adapters import save_adapter
@@ -130,7 +131,7 @@ def test_chunks_of_a_torn_slot_are_trained_later_and_elsewhere(tmp_path: Path) -
     eris = Eris(MARKET)
     eris.offer(JOB, 0)
     kept = EdgePlan(tuple(part for part in decision.plan.slots if part.slot != 1))
-    (found,) = eris.lose_site("b", 2, [EdgeCommitment(JOB, kept)])
+    (found,) = lose_site(eris, "b", 2, [EdgeCommitment(JOB, kept)])
     assert found.found == ended.plan.since(2)
 
 
