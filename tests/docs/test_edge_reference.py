@@ -7,7 +7,6 @@ from pathlib import Path
 from auctune.domain.training import PARAMETERS
 from auctune.edge import AntMan, ErisParams, ErisPlayer, Liquid, Tiresias
 from auctune.engine.edge.inputs import TrainingTable, read_training
-from auctune.engine.edge.state import JobBill
 from auctune.sim.edge.comparison import bound_of, play, report
 from auctune.sim.edge.decision_file import edge_decision_json
 from auctune.sim.edge.instance_file import (
@@ -20,6 +19,7 @@ from auctune.sim.edge.instance_file import (
     read_edge_instance,
 )
 from auctune.sim.edge.settings import EdgeSetting, paper_testbed
+from auctune.standalone.edge_report import JobBill
 from support.pages import ROOT, blocks, rows
 
 PAGE = Path("docs/reference/edge-files.md")

@@ -6,9 +6,9 @@ A run serves several tests: its processes are heavy.
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import wait
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,41 +19,32 @@ import pytest
 from auctune.domain import InputError
 from auctune.domain.money import ZERO
 from auctune.edge import EdgeJob, ErisParams
-from auctune.engine.edge.driver import (
-    EdgeDriver,
-    RunEvent,
-    SlotProgress,
-    run_at_sites,
-)
 from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
 from auctune.engine.edge.ray_sites import RaySites, node_resources
 from auctune.engine.edge.sites import Sites, open_sites
 from auctune.engine.edge.slot_run import PlacedWorker, SlotRun, SlotTask
-from auctune.engine.edge.state import (
-    EdgeRunReport,
-    EdgeRunState,
-    JobRecord,
-    JobSlotTrained,
-    make_report,
-)
 from auctune.engine.edge.storage import ChunkStorage, StoredChunk
 from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.gradient_worker import dump_rows, gradient_worker, load_rows
 from auctune.engine.elastic.reducer import reducer_worker
-from auctune.engine.event_log import EventLog
 from auctune.engine.runtime.ray.driver import RayDriver
 from auctune.engine.runtime.ray.local_cluster import LocalCluster
 from auctune.engine.runtime.requests import RequestWorker
+from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.standalone.edge import EdgeRunFolder, begin_run, open_run
+from auctune.standalone.edge_report import EdgeRunReport
 from auctune.train.checkpoint import Checkpoint
 from support.edge_runs import (
     MARKET,
-    Recorder,
+    Logged,
+    Watcher,
     job_chunks,
     make_inputs,
     make_job,
     make_training,
-    train_record,
+    read_log,
+    train_plan,
 )
 from support.waits import poll
 
@@ -86,7 +77,7 @@ def opened(kind: str, folder: EdgeFolder) -> Iterator[tuple[Sites, Kill]]:
 KINDS = pytest.mark.parametrize("kind", ["local", ON_RAY])
 
 
-class LosingSite(Recorder):
+class LosingSite(Watcher):
     """Cuts the power of a site while a slot is trained."""
 
     def __init__(self, kill: Kill) -> None:
@@ -94,72 +85,67 @@ class LosingSite(Recorder):
         self._kill = kill
         self.share: float | None = None
 
-    def __call__(self, event: RunEvent, state: EdgeRunState) -> None:
-        super().__call__(event, state)
-        if isinstance(event, SlotProgress) and self.slot == LOST_IN and self.share is None:
-            share = max(event.shares.values())
-            if share > 0:
-                self.share = share
-                self._kill("b")
+    def progress(self, shares: Mapping[str, float]) -> None:
+        share = max(shares.values())
+        if self.slot == LOST_IN and self.share is None and share > 0:
+            self.share = share
+            self._kill("b")
 
 
 @dataclass(frozen=True)
 class Ran:
     inputs: EdgeRunInputs
     report: EdgeRunReport
-    record: JobRecord
+    logged: Logged
     state: Checkpoint
     share: float
 
 
 @pytest.fixture(scope="module", params=["local", ON_RAY])
 def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    folder = EdgeFolder(tmp_path_factory.mktemp("edge"))
+    folder = EdgeRunFolder(tmp_path_factory.mktemp("edge"))
     inputs = make_inputs(tmp_path_factory.mktemp("inputs"), make_job(epochs=6), rows_per_chunk=12)
-    with (
-        opened(request.param, folder) as (sites, kill),
-        closing(EventLog(folder.event_log)) as log,
-    ):
-        events = LosingSite(kill)
-        report = run_at_sites(sites, inputs, folder, log, events)
-    record = events.records["job"]
-    steps = max(outcome.steps for outcome in record.trained.values())
-    state = folder.read_checkpoint("job", steps)
-    assert events.share is not None
+    begin_run(inputs, folder)
+    with opened(request.param, folder) as (sites, kill):
+        watcher = LosingSite(kill)
+        with open_run(folder, watcher) as run:
+            run.run(sites)
+            report = run.report()
+    logged = read_log(folder)
+    state = folder.read_checkpoint("job", logged.state.ended["job"].steps)
+    assert watcher.share is not None
     assert state is not None
-    return Ran(inputs, report, record, state, events.share)
+    return Ran(inputs, report, logged, state, watcher.share)
 
 
 def test_a_job_goes_on_elsewhere_from_the_slot_in_which_its_site_was_lost(ran: Ran) -> None:
     (bill,) = ran.report.jobs
-    assert ran.record.decision.plan is not None
-    assert ran.record.decision.plan.slots[LOST_IN].workers["b"] > 0
+    promised, ended = ran.logged.answer("job").plan, ran.logged.state.ended["job"]
+    assert promised is not None
+    assert promised.slots[LOST_IN].workers["b"] > 0
     assert 0 < ran.share < 1
     assert ran.report.lost == {"b": LOST_IN + 1}
     assert (bill.state, bill.lost_slots, bill.refund) == ("done", 1, ZERO)
-    assert LOST_IN not in ran.record.trained
-    later = (
-        [part for part in ran.record.plan.slots if part.slot > LOST_IN] if ran.record.plan else []
-    )
+    assert LOST_IN not in ended.trained
+    later = ended.plan.since(LOST_IN).slots
     assert later
     assert all(set(part.workers) == {"a"} and part.server == "a" for part in later)
 
 
 def test_weights_are_those_of_one_worker_whoever_computed_them(ran: Ran) -> None:
-    assert ran.record.plan is not None
-    workers = {tuple(part.workers.items()) for part in ran.record.plan.slots}
+    ended = ran.logged.state.ended["job"]
+    workers = {tuple(part.workers.items()) for part in ended.plan.slots}
     assert len(workers) > 1
-    alone = train_record(ran.record, ran.inputs.trainings["job"])
+    alone = train_plan(ended, ran.inputs.trainings["job"])
     np.testing.assert_array_equal(ran.state.tensors["adapter"], alone.tensors["adapter"])
-    outcomes = [outcome for _, outcome in sorted(ran.record.trained.items())]
-    *_, untrained, _ = outcomes[0].losses[0]
-    assert outcomes[-1].validation_loss is not None
-    assert outcomes[-1].validation_loss < untrained / 2
+    outcomes = ran.logged.outcomes("job")
+    *_, untrained, _ = outcomes[0]["losses"][0]
+    assert outcomes[-1]["validation_loss"] < untrained / 2
 
 
 def test_traffic_that_crossed_is_what_the_plan_counts(ran: Ran) -> None:
     (bill,) = ran.report.jobs
-    crossed = sum(outcome.chunks_crossed for outcome in ran.record.trained.values())
+    crossed = sum(outcome["chunks_crossed"] for outcome in ran.logged.outcomes("job"))
     assert bill.planned_mb > 0
     assert bill.counted_mb == pytest.approx(bill.planned_mb)
     assert crossed > 0
@@ -219,14 +205,14 @@ def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(
 
 
 class StoppedError(Exception):
-    """The driver ends here."""
+    """The run ends here."""
 
 
-class Stopping(Recorder):
-    """Ends the driver once a job's slot is trained and saved."""
+class Stopping(Watcher):
+    """Ends the run once a job's slot is trained and saved."""
 
-    def __call__(self, event: RunEvent, state: EdgeRunState) -> None:
-        if isinstance(event, JobSlotTrained):
+    def on_event(self, event: ZoneEvent) -> None:
+        if event.type == EventType.TRAINED:
             raise StoppedError
 
 
@@ -246,33 +232,32 @@ def test_a_run_goes_on_without_a_site_that_was_lost_while_no_driver_ran(
     inputs = replace(inputs, params=ErisParams(worth=1))
     tied = replace(inputs.trainings["tied"], may_move=False)
     inputs = replace(inputs, trainings={**inputs.trainings, "tied": tied})
-    folder = EdgeFolder(tmp_path / "run")
+    folder = EdgeRunFolder(tmp_path / "run")
+    folder.root.mkdir()
+    begin_run(inputs, folder)
     with opened(kind, folder) as (sites, kill):
-        with closing(EventLog(folder.event_log)) as log, pytest.raises(StoppedError):
-            run_at_sites(sites, inputs, folder, log, Stopping())
+        with open_run(folder, Stopping()) as run, pytest.raises(StoppedError):
+            run.run(sites)
         kill("b")
         poll(lambda: "b" not in sites.alive(), "the lost site to be noticed")
-        with closing(EventLog(folder.event_log)) as log:
-            driver = EdgeDriver(sites, inputs, folder, log, Recorder())
-            records = driver.state.jobs
-            assert sum(0 in record.trained for record in records.values()) == 1
-            for name, begins in (("job", 0), ("other", 0), ("tied", 1)):
-                plan = records[name].plan
-                assert plan is not None
-                assert plan.slots[0].slot == begins
-            # Either of the two that begin may have ended first; only one of them is at b too.
-            (waits,) = (name for name in ("job", "other") if 0 not in records[name].trained)
-            part = records[waits].part(0)
-            assert part is not None
-            needs_lost_site = "b" in {part.server, *part.workers}
-            driver.run()
-    assert driver.state.lost == {"b": 1}
-    bills = {bill.job: bill for bill in make_report(driver.state).jobs}
+        jobs = read_log(folder).state.jobs
+        assert sum(0 in job.trained for job in jobs.values()) == 1
+        begins = {name: job.plan.slots[0].slot for name, job in jobs.items()}
+        assert begins == {"job": 0, "other": 0, "tied": 1}
+        # Either of the two that begin may have ended first; only one of them is at b too.
+        (waits,) = (name for name in ("job", "other") if 0 not in jobs[name].trained)
+        part = jobs[waits].slot_plan(0)
+        assert part is not None
+        needs_lost_site = "b" in {part.server, *part.workers}
+        with open_run(folder, Watcher()) as run:
+            run.run(sites)
+            report = run.report()
+    assert report.lost == {"b": 1}
+    bills = {bill.job: bill for bill in report.jobs}
     for name in ("job", "other"):
-        plan = records[name].plan
-        assert records[name].is_done
-        assert plan is not None
-        assert sum(part.chunks for part in plan.slots) == 8
+        assert bills[name].state == "done"
+        ended = read_log(folder).state.ended[name]
+        assert sum(part.chunks for part in ended.plan.slots) == 8
     lost_slots = {name: bills[name].lost_slots for name in ("job", "other")}
     assert lost_slots == {"job": 0, "other": 0} | {waits: int(needs_lost_site)}
     assert (bills["tied"].state, bills["tied"].refund) == ("refunded", bills["tied"].payment)

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +10,16 @@ from peft import PeftModel
 
 from auctune.domain import InputError
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
-from auctune.engine.edge.driver import run_edge
-from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.edge.inputs import EdgeRunInputs, copy_inputs, read_inputs, read_training
+from auctune.engine.edge.inputs import EdgeRunInputs, read_inputs, read_training
 from auctune.sim.edge.instance_file import EdgeInstance
+from auctune.standalone.edge import EdgeRunFolder, resume_edge, run_edge
 from auctune.train.base import load_base
 from support.edge_runs import (
     SECRET,
-    Recorder,
+    Watcher,
     make_training,
-    train_record,
+    read_log,
+    train_plan,
     write_inputs,
     write_site_rows,
 )
@@ -51,23 +50,20 @@ def test_a_bid_in_a_file_becomes_the_adapter_of_one_worker_and_a_bill(tmp_path: 
     training = make_training(tmp_path, JOB)
     given = EdgeRunInputs(EdgeInstance(MARKET, (JOB,)), {JOB.id: training})
     instance, file = write_inputs(given, tmp_path)
-    inputs, folder, recorder = read_inputs(instance, file), EdgeFolder(tmp_path / "out"), Recorder()
+    inputs, folder = read_inputs(instance, file), EdgeRunFolder(tmp_path / "out")
     # Bases that are built here have a folder of their own.
     assert inputs.trainings == {JOB.id: replace(training, cache=inputs.trainings[JOB.id].cache)}
-    prepare = partial(copy_inputs, instance, inputs, folder)
-    report = run_edge(inputs, folder, recorder, prepare=prepare)
+    report = run_edge(inputs, folder, Watcher())
 
-    record = recorder.records["job"]
-    assert record.plan is not None
-    assert [(dict(part.workers), part.server) for part in record.plan.slots] == [
-        ({"a": 1}, "b")
-    ] * 2
-    alone = train_record(record, training)
+    logged = read_log(folder)
+    ended = logged.state.ended["job"]
+    assert [(dict(part.workers), part.server) for part in ended.plan.slots] == [({"a": 1}, "b")] * 2
+    alone = train_plan(ended, training)
     state = folder.read_checkpoint("job", alone.state["steps"])
     assert state is not None
     np.testing.assert_array_equal(state.tensors["adapter"], alone.tensors["adapter"])
     (bill,) = report.jobs
-    assert (bill.state, bill.finish, bill.slots) == ("done", record.decision.finish, 2)
+    assert (bill.state, bill.finish, bill.slots) == ("done", ended.decision["finish"], 2)
     # Two chunks cross once, and the one worker is away from its server in both slots.
     assert bill.counted_mb == bill.planned_mb == 2 * MARKET.chunk_mb + 2 * JOB.parameter_mb
     assert json.loads(folder.report.read_bytes())["welfare"] == report.welfare == JOB.value(1)
@@ -81,16 +77,18 @@ def test_a_bid_in_a_file_becomes_the_adapter_of_one_worker_and_a_bill(tmp_path: 
     assert [one["step"] for one in losses] == list(range(1, alone.state["steps"] + 1))
     assert losses[-1]["loss"] < losses[0]["loss"]
     assert all(0 <= one["token_accuracy"] <= 1 for one in losses)
-    first, last = (record.trained[slot].validation_loss for slot in sorted(record.trained))
-    assert first is not None
-    assert last is not None
+    first, last = (outcome["validation_loss"] for outcome in logged.outcomes("job"))
     assert last < first
     # Rows are at their sites: nothing of theirs is in the folder of the run.
     for path in folder.root.rglob("*"):
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes(), path
-    with pytest.raises(InputError, match="is not empty"):
-        run_edge(inputs, folder, recorder, prepare=prepare)
+    with pytest.raises(InputError, match="holds a run already"):
+        run_edge(inputs, folder, Watcher())
+    # Of a run that has ended the report is written again, by its log alone.
+    folder.report.unlink()
+    assert resume_edge(folder, Watcher()) == report
+    assert folder.report.exists()
 
 
 def test_rows_that_a_site_does_not_have_are_named(tmp_path: Path) -> None:

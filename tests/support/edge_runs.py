@@ -1,18 +1,28 @@
 """Small real runs of the edge: inputs, and the weights that they should come to."""
 
+import io
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
 
 from auctune.domain.dataset import DataSet
-from auctune.edge import EdgeJob, EdgeMarket, Logistic, Move, Site, SlotPlan
-from auctune.engine.edge.driver import RunEvent
+from auctune.edge import EdgeDecision, EdgeJob, EdgeMarket, Eris, Logistic, Move, Site, SlotPlan
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
-from auctune.engine.edge.records import SlotRequest
+from auctune.engine.edge.records import SlotRequest, read_decision
 from auctune.engine.edge.site_store import cut_chunks
-from auctune.engine.edge.state import EdgeRunState, JobRecord
 from auctune.engine.edge.storage import assign_chunks
+from auctune.service.storage import EventLog, open_readonly
+from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.zones.core.snapshots import read_event
+from auctune.service.zones.edge.job import EdgeJobState
+from auctune.service.zones.edge.state import InstanceState, empty_model
 from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
+from auctune.standalone.edge import ZONE, EdgeRunFolder
+from auctune.standalone.edge_console import EdgeConsole
 from auctune.train.base import load_base
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.gradient_worker import GradientWorker
@@ -140,35 +150,68 @@ def make_worker(training: EdgeTraining) -> GradientWorker:
     return GradientWorker(base, training.config)
 
 
-def train_record(record: JobRecord, training: EdgeTraining) -> Checkpoint:
+def train_plan(ended: EdgeJobState, training: EdgeTraining) -> Checkpoint:
     """The chunks of a job's slots, in their order, in one process by one worker."""
-    assert record.plan is not None
-    job, chunks = record.job, job_chunks(record.job, training)
+    job, chunks = ended.job, job_chunks(ended.job, training)
     slots = [
         [
             number
-            for here in assign_chunks(job, part, record.plan.chunks_before(part.slot)).values()
+            for here in assign_chunks(job, part, ended.plan.chunks_before(part.slot)).values()
             for number in here
         ]
-        for part in record.plan.slots
+        for part in ended.plan.slots
     ]
     total = job.epochs * sum(map(len, chunks))
     worker = make_worker(training)
     return train_alone(training.config, training.micro_batch, worker, chunks, slots, total)
 
 
-class Recorder:
-    """Keeps the records of a run's events."""
+class Watcher(EdgeConsole):
+    """Shows nothing, and knows the running slot."""
 
     def __init__(self) -> None:
-        self.records: dict[str, JobRecord] = {}
+        super().__init__(Console(file=io.StringIO()))
         self.slot = -1
 
-    def __call__(self, event: RunEvent, state: EdgeRunState) -> None:
-        self.records = state.jobs
-        self.slot = state.slot
+    def slot_begun(self, slot: int, slots: int, requests: Sequence[SlotRequest]) -> None:
+        self.slot = slot
+        super().slot_begun(slot, slots, requests)
 
 
-def with_epochs(job: EdgeJob, epochs: int) -> EdgeJob:
-    """The same job with other passes over its chunks."""
-    return replace(job, epochs=epochs, chunks_per_worker_slot=2.0 * epochs)
+@dataclass(frozen=True)
+class Logged:
+    """What the log of a run says.
+
+    Attributes:
+        state: of its zone.
+        mechanism: what it has sold.
+        events: all of them.
+    """
+
+    state: InstanceState
+    mechanism: Eris
+    events: list[ZoneEvent]
+
+    def outcomes(self, job: str) -> list[dict[str, Any]]:
+        """Outcomes of a job's slots, in their order."""
+        return [
+            {**event.body["outcome"], "losses": event.body["result"]["losses"]}
+            for event in self.events
+            if event.job == job and event.type == EventType.TRAINED
+        ]
+
+    def answer(self, job: str) -> EdgeDecision:
+        """Decision on a job."""
+        decided = (one for one in self.events if (one.job, one.type) == (job, EventType.DECIDED))
+        return read_decision(next(decided).body["answer"])
+
+
+def read_log(folder: EdgeRunFolder) -> Logged:
+    """Fold the log of a run again."""
+    with open_readonly(folder.state) as reader:
+        events = [*map(read_event, EventLog(reader).read_zone(ZONE))]
+    model = empty_model(events[0].body)
+    for event in events:
+        model.apply(event)
+    assert isinstance(model.state, InstanceState)
+    return Logged(model.state, model.mechanism, events)

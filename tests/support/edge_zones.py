@@ -119,9 +119,11 @@ class MadeUpEdge:
 
     def hear(self, **values: Any) -> None:
         """Handle a message of the sites' process."""
-        lost = {"out_of_memory": False, "is_late": False, "rows": 0, "seconds": 0.0}
-        message: Any = {**lost, **values}
-        self.scheduler.on_message(self.zone, self.sites, message)
+        message: Any = values
+        if "job" in values:
+            message = {"kind": "slot_end", "slot": values.pop("slot", 0), "end": values}
+        sites: Any = self.sites
+        self.scheduler.on_message(self.zone, sites, message)
         self.keep()
 
     def bid(self, job: str, bid: str = "10", slots: int = 6, **more: Any) -> EdgeBid:

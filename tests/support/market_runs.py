@@ -26,7 +26,6 @@ from auctune.engine.market.report_data import MarketReport
 from auctune.service.storage import EventLog, open_readonly
 from auctune.service.zones.core.snapshots import read_event
 from auctune.standalone.folder import RunFolder
-from auctune.standalone.market_zone import ZONE
 from auctune.standalone.preparation import Prepared, Report, input_files, prepare
 from support.waits import WAIT_SECONDS, poll
 
@@ -212,10 +211,11 @@ def read_events(out: Path) -> list[Table]:
     if not RunFolder(out).log.exists():
         return []
     with open_readonly(out / "state") as reader:
-        events = map(read_event, EventLog(reader).read_zone(ZONE))
+        log = EventLog(reader)
         return [
             {"type": event.type, "job": event.job, "slot": event.slot} | event.body
-            for event in events
+            for zone in log.zones()
+            for event in map(read_event, log.read_zone(zone))
         ]
 
 

@@ -31,7 +31,7 @@ from auctune.edge.job import EdgeJob
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket
 from auctune.edge.prices import EdgePrices, EdgePricing, ErisParams, cost_of
-from auctune.edge.replan import best_rest, data_left, plan_anew
+from auctune.edge.replan import best_rest, data_left
 from auctune.edge.search import Offer, offers
 
 
@@ -157,30 +157,6 @@ class Eris:
             utility=utility,
             surplus=surplus,
         )
-
-    def lose_site(
-        self, site: str, now: int, running: Sequence[EdgeCommitment]
-    ) -> list[EdgeReplanned]:
-        """From slot `now` on a site runs nothing; plan anew what it was to run.
-
-        A job pays what was promised, whatever its new plan costs, or is refunded in full.
-
-        Args:
-            site: its id.
-            now: the current slot, in which nothing has run yet.
-            running: all admitted jobs with slots from `now` on, by the plans they have now. Of a
-                job whose last slot came to nothing, as it was lost within it: the plan without
-                that slot, whatever else is left of it.
-
-        Returns:
-            What became of the jobs that were to use it, or that lack a slot, in the order in which
-            it was decided.
-
-        Raises:
-            InputError: if there is no such site, or if it is lost already.
-        """
-        self.apply(SiteLost(site, now))
-        return plan_anew(self.ledger, self.pricing, site, now, running)
 
     def plan_rest(self, one: EdgeCommitment, now: int, last: int) -> EdgePlan | None:
         """Return a plan for what a job has left, from slot `now` on; changes nothing.

@@ -1,7 +1,7 @@
 """Folder of a run without a service: its layout, copies of its inputs, and how a run starts in it.
 
 DIR/
-  tasks/ID/               results of a job
+  tasks/ID/               results of a job; of a run at sites jobs/ID/
   state/                  what a resumed run needs; nothing in it is for people
     inputs/               the run's file and every file that it names
     auctune.db            log of the zone's events; without it there is no run
@@ -20,6 +20,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
@@ -28,11 +29,18 @@ from auctune.service.storage.engine import FILE_NAME
 from auctune.train.adapter_files import pack_adapter
 
 STAGING = ".state.new"
-REPORTS = ("decisions.jsonl", "report.json", "report.html")
 
 
 class RunFolder(RunDirectory):
-    """Folder of one run."""
+    """Folder of one run.
+
+    Attributes:
+        results: name of the folder of results.
+        outputs: names of what a run writes beside its state.
+    """
+
+    results: ClassVar[str] = "tasks"
+    outputs: ClassVar[tuple[str, ...]] = ("tasks", "decisions.jsonl", "report.json", "report.html")
 
     @property
     def inputs(self) -> Path:
@@ -60,7 +68,7 @@ class RunFolder(RunDirectory):
 
     def result(self, job: str) -> Path:
         """Return the folder of a job's result."""
-        return self.root / "tasks" / job
+        return self.root / self.results / job
 
     def resolve(self, given: str) -> Path:
         """Return the copy of a file that the run's file names; that file itself is ""."""
@@ -89,7 +97,7 @@ class RunFolder(RunDirectory):
                 f"--resume {root} to go on with it, --fresh to delete it, or another folder",
             )
         names = {path.name for path in root.iterdir()} if root.exists() else set()
-        of_a_run = {STAGING, "tasks", *REPORTS} if STAGING in names else set()
+        of_a_run = {STAGING, *self.outputs} if STAGING in names else set()
         if names - {self.lock.name} - of_a_run:
             raise InputError(f"--out {root}", "holds other files", "a folder that is new or empty")
 
@@ -139,7 +147,7 @@ class RunFolder(RunDirectory):
 
     def clean_temp_files(self) -> None:
         """Remove temporary files of reports and results whose writers were killed."""
-        for pattern in (*(f".{name}.*" for name in REPORTS), "tasks/*/.*.json*"):
+        for pattern in (*(f".{name}.*" for name in self.outputs), f"{self.results}/*/.*.json*"):
             for path in self.root.glob(pattern):
                 path.unlink()
 
@@ -156,7 +164,7 @@ class RunFolder(RunDirectory):
         place.mkdir()
         self.clean_temp_files()
         # The state first: without it the rest is not a run.
-        for name in ("state", "tasks", *REPORTS):
+        for name in ("state", *self.outputs):
             if (self.root / name).exists():
                 (self.root / name).rename(place / name)
 

@@ -26,7 +26,7 @@ from auctune.edge import (
 )
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
-from support.edge_plans import JOB, MARKET
+from support.edge_plans import JOB, MARKET, lose_site
 
 SHARE = ErisParams(worth=2000)
 PAPER = ErisParams("paper")
@@ -153,7 +153,7 @@ def test_jobs_of_a_lost_site_go_on_elsewhere_or_are_refunded() -> None:
             for job, decision in pairs
             if decision.plan is not None and decision.plan.finish >= now
         ]
-        outcome = eris.lose_site(site, now, running)
+        outcome = lose_site(eris, site, now, running)
         replica.apply(SiteLost(site, now))
         for change in outcome:
             replica.apply(change)
@@ -198,7 +198,7 @@ def test_a_job_whose_only_slot_came_to_nothing_is_planned_anew_from_its_start() 
     decision = eris.offer(small, 1)
     assert decision.plan is not None
     assert len(decision.plan.slots) == 1
-    (change,) = eris.lose_site("a", 2, [EdgeCommitment(small, EdgePlan(()))])
+    (change,) = lose_site(eris, "a", 2, [EdgeCommitment(small, EdgePlan(()))])
     assert change.found is not None
     assert sum(part.chunks for part in change.found.slots) == 2
     assert change.found.slots[0].slot >= 2
@@ -206,7 +206,7 @@ def test_a_job_whose_only_slot_came_to_nothing_is_planned_anew_from_its_start() 
 
 def test_a_site_that_returns_is_used_again() -> None:
     eris = Eris(MARKET)
-    eris.lose_site("a", 0, [])
+    lose_site(eris, "a", 0, [])
     assert eris.preview(JOB, 1).finish != 2
     with pytest.raises(InputError, match="lost already"):
         eris.apply(SiteLost("a", 0))
@@ -223,7 +223,7 @@ def test_a_server_that_occupies_nothing_stands_at_no_lost_site() -> None:
     job = replace(JOB, server={}, parameter_mb=0.0)
     eris = Eris(MARKET)
     running = [EdgeCommitment(job, eris.offer(job, 1).plan or EdgePlan(()))]
-    (change,) = eris.lose_site("a", 2, running)
+    (change,) = lose_site(eris, "a", 2, running)
     assert change.found is not None
     assert {part.server for part in change.found.slots} == {"b"}
     plan = eris.offer(replace(job, id="next"), 2).plan

@@ -4,7 +4,7 @@ Sites are on this machine, or are nodes of a Ray cluster (`sites`). In a slot a 
 server and workers where its plan says (`job_workers`, `slot_run`); the store of each site reads its
 rows (`storage`). At the end of the slot its state is saved.
 
-`site_trainer` trains slots; it has two callers. `driver` is `auctune edge run`: it decides on the
-bids of an instance, and its slots last as long as their work. `worker` is the process of the sites
-of a zone: the service decides, and slots go by the clock.
+`site_trainer` trains slots; it has two callers. `auctune.standalone.edge` is `auctune edge run`,
+whose slots last as long as their work. `worker` is the process of the sites of a service's zone,
+where slots go by the clock.
 """

@@ -1,18 +1,12 @@
-"""Folder of a run of the edge, or of the sites of a zone.
+"""Folder of the sites of a zone.
 
 DIR/
-  report.json               bill and figures, at the end of a run (auctune.engine.edge.state)
-  jobs/ID/adapter/          result of a run's job, in PEFT's format
-  jobs/ID/losses.jsonl      loss of each step
-  inputs/                   copies of what the run was started with
-  state/journal.jsonl       event log of a run (auctune.engine.edge.state)
   state/jobs/ID/checkpoints/  by number of steps (auctune.train.checkpoint)
   state/jobs/ID/slot-T.json outcome of slot T
   state/jobs/ID/rows.json   rows of each site, as they were read first
-  state/jobs/ID/adapter/    result of a zone's job
+  state/jobs/ID/adapter/    result of a job
   state/sites.json          processes of sites on this machine
   state/workers.log         errors of their workers
-  .lock                     held by the driver
 """
 
 import math
@@ -95,17 +89,7 @@ _ROWS = TypeAdapter(dict[str, SiteRows])
 
 @dataclass(frozen=True, slots=True)
 class EdgeFolder(RunDirectory):
-    """Paths of one run, or of a zone's sites."""
-
-    @property
-    def report(self) -> Path:
-        """Bill and figures."""
-        return self.root / "report.json"
-
-    @property
-    def settings(self) -> Path:
-        """Settings of a run; written last of its inputs."""
-        return self.inputs / "settings.json"
+    """Paths of a zone's sites."""
 
     @property
     def sites(self) -> Path:
@@ -125,14 +109,6 @@ class EdgeFolder(RunDirectory):
     def job(self, job: str) -> Path:
         """Return the folder of a job, whose id may have any characters."""
         return self.jobs / quote(job, safe="")
-
-    def start(self, job: str) -> Path:
-        """Return the archive of the adapter that a run's job starts from."""
-        return self.inputs / f"start-{quote(job, safe='')}.zip"
-
-    def result(self, job: str) -> Path:
-        """Return the folder of what a run's job leaves for people."""
-        return self.root / "jobs" / quote(job, safe="")
 
     def adapter(self, job: str) -> Path:
         """Return the folder of a job's adapter, once its last slot is trained."""

@@ -1,19 +1,16 @@
-"""How jobs of the edge train; and the inputs of a run, with their copies in its folder.
+"""How jobs of the edge train; and the files of `auctune edge run`.
 
-TRAINING.toml says it for `auctune edge run` (docs/reference/edge-files.md): [default] has keys for
-all jobs, [jobs.ID] those of one. A run is resumed from the copies alone.
+TRAINING.toml (docs/reference/edge-files.md): [default] has keys for all jobs, [jobs.ID] those of
+one.
 """
 
-import json
-import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field
 
-from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.domain.base_name import BaseDtype, resolve_base
 from auctune.domain.dataset import DataSet, read_dataset
@@ -21,18 +18,14 @@ from auctune.edge.eris import ErisPlayer
 from auctune.edge.job import EdgeJob
 from auctune.edge.prices import ErisParams
 from auctune.engine.base_place import base_cache
-from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.edge.ray_sites import worker_gpus
 from auctune.engine.elastic.gradient_worker import WorkerSettings
 from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.sim.toml_file import read_toml
-from auctune.train.adapter_files import pack_adapter, read_start
+from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
-
-VERSION = 5
-"""Version of all files in a run's folder; a run of another version cannot be resumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,20 +227,6 @@ class EdgeRunInputs:
     ray: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """Inputs without the instance, which has a file of its own."""
-
-    version: int
-    trainings: dict[str, EdgeTraining]
-    params: ErisParams
-    device: str
-    ray: str
-
-
-_SETTINGS = TypeAdapter(_Settings)
-
-
 def read_inputs(
     instance: Path,
     training: Path,
@@ -276,68 +255,3 @@ def read_inputs(
         except InputError as error:
             raise error.within(f"{training}: job {name}") from None
     return EdgeRunInputs(market, trainings, player.params, device, ray)
-
-
-def copies_of(inputs: EdgeRunInputs, folder: EdgeFolder) -> EdgeRunInputs:
-    """Return the inputs of a run that starts from its own copies of adapters, as archives."""
-
-    def with_copy(job: str, training: EdgeTraining) -> EdgeTraining:
-        config = training.config
-        if config.start_from is None:
-            return training
-        return replace(training, config=replace(config, start_from=folder.start(job)))
-
-    trainings = {job: with_copy(job, training) for job, training in inputs.trainings.items()}
-    return replace(inputs, trainings=trainings)
-
-
-def copy_inputs(instance: Path, inputs: EdgeRunInputs, folder: EdgeFolder) -> None:
-    """Write a run's inputs into its folder; the settings come last, and make them complete.
-
-    Raises:
-        InputError: if the folder cannot be written.
-    """
-    trainings = copies_of(inputs, folder).trainings
-    settings = _Settings(VERSION, trainings, inputs.params, inputs.device, inputs.ray)
-    try:
-        folder.inputs.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(instance, folder.inputs / "instance.json")
-        for job, training in inputs.trainings.items():
-            source, target = training.config.start_from, trainings[job].config.start_from
-            if source is not None and target is not None:
-                pack_adapter(source, target)
-        write_atomically(folder.settings, _SETTINGS.dump_json(settings, indent=2) + b"\n")
-    except OSError as error:
-        found = f"cannot be written ({error.strerror})"
-        raise InputError(str(folder.inputs), found, "room for the run's inputs") from None
-
-
-def has_inputs(folder: EdgeFolder) -> bool:
-    """Return whether a run's inputs were copied completely."""
-    return folder.settings.is_file()
-
-
-def read_copied_inputs(folder: EdgeFolder) -> EdgeRunInputs:
-    """Return the inputs of a run that was started.
-
-    Raises:
-        InputError: if there is none, they are damaged, or the run is of another version.
-    """
-    path = folder.settings
-    try:
-        text = path.read_bytes()
-        # Before version 3 the settings had no number.
-        version = json.loads(text).get("version", 2)
-        settings = _SETTINGS.validate_json(text) if version == VERSION else None
-    except OSError:
-        expected = "the folder of a run that was started"
-        raise InputError(str(folder.root), "holds no run", expected) from None
-    except (ValueError, AttributeError, InputError):
-        raise InputError(str(path), "is damaged", "the settings of a run") from None
-    if settings is None:
-        expected = f"version {VERSION}, that of this release"
-        raise InputError(str(folder.root), f"is of version {version}", expected)
-    instance = read_edge_instance(folder.inputs / "instance.json")
-    return EdgeRunInputs(
-        instance, settings.trainings, settings.params, settings.device, settings.ray
-    )

@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
 
 from auctune.domain import InputError
 from auctune.domain.errors import AuctuneError, CheckpointError
@@ -37,6 +39,7 @@ class SlotTrained:
 
     job: str
     outcome: SlotOutcome
+    kind: Literal["trained"] = "trained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class SlotLost:
     out_of_memory: bool = False
     rows_lost: bool = False
     late: RowProgress | None = None
+    kind: Literal["slot_lost"] = "slot_lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +71,11 @@ class JobFailed:
 
     job: str
     why: str
+    kind: Literal["job_failed"] = "job_failed"
 
 
 SlotEnd = SlotTrained | SlotLost | JobFailed
+SLOT_END: TypeAdapter[SlotEnd] = TypeAdapter(Annotated[SlotEnd, Field(discriminator="kind")])
 
 
 @dataclass(slots=True)

@@ -17,11 +17,10 @@ from typing import Any, Literal, TypedDict
 
 from auctune.domain import AuctuneError
 from auctune.edge.market import Site
-from auctune.engine.edge.edge_folder import OUTCOME, EdgeFolder
+from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.edge.records import SlotRequest, read_requests, requests_record
-from auctune.engine.edge.site_trainer import SiteTrainer, SlotLost, SlotTrained
+from auctune.engine.edge.site_trainer import SLOT_END, SiteTrainer, SlotLost
 from auctune.engine.edge.sites import Sites, check_device, open_sites
-from auctune.engine.edge.slot_run import RowProgress
 from auctune.engine.runtime.channel import (
     Alive,
     Failed,
@@ -41,38 +40,12 @@ class SitesReady(TypedDict):
     lost: list[str]
 
 
-class JobTrained(TypedDict):
-    """A job's work of a slot is done; the outcome as `OUTCOME` writes it."""
+class SlotEnded(TypedDict):
+    """A job's slot ended: how, as `SLOT_END` writes it."""
 
-    kind: Literal["trained"]
-    job: str
+    kind: Literal["slot_end"]
     slot: int
-    outcome: Message
-
-
-class JobSlotLost(TypedDict):
-    """A job trained nothing of a slot; `why` is for its owner.
-
-    `out_of_memory` tells whether its memory was too small, `is_late` whether its time was over:
-    then `rows` were trained in `seconds` from its first step.
-    """
-
-    kind: Literal["slot_lost"]
-    job: str
-    slot: int
-    why: str
-    out_of_memory: bool
-    is_late: bool
-    rows: int
-    seconds: float
-
-
-class JobFailed(TypedDict):
-    """A job cannot be trained."""
-
-    kind: Literal["job_failed"]
-    job: str
-    why: str
+    end: Message
 
 
 class SlotDone(TypedDict):
@@ -89,9 +62,7 @@ class SiteLost(TypedDict):
     site: str
 
 
-SiteMessage = (
-    Alive | Failed | SitesReady | JobTrained | JobSlotLost | JobFailed | SlotDone | SiteLost
-)
+SiteMessage = Alive | Failed | SitesReady | SlotEnded | SlotDone | SiteLost
 
 # Interval of checks whether all sites are alive while nothing is trained.
 _IDLE_SECONDS = 0.5
@@ -227,29 +198,10 @@ class SitesWorker:
             return stop.is_set() or unix_time() > until[job]
 
         for found in trainer.run_slot(slot, requests, is_over, lambda: self._prefetch(trainer)):
-            if isinstance(found, SlotTrained):
-                outcome = OUTCOME.dump_python(found.outcome, mode="python")
-                self._parent.send(
-                    {"kind": "trained", "job": found.job, "slot": slot, "outcome": outcome}
-                )
-            elif isinstance(found, SlotLost):
-                # A slot that was stopped halfway is not lost: it may be trained again in its time.
-                if not stop.is_set():
-                    progress = found.late or RowProgress()
-                    self._parent.send(
-                        {
-                            "kind": "slot_lost",
-                            "job": found.job,
-                            "slot": slot,
-                            "why": found.why,
-                            "out_of_memory": found.out_of_memory,
-                            "is_late": found.late is not None,
-                            "rows": progress.rows,
-                            "seconds": progress.seconds,
-                        }
-                    )
-            else:
-                self._parent.send({"kind": "job_failed", "job": found.job, "why": found.why})
+            # A slot that was stopped halfway is not lost: it may be trained again in its time.
+            if not (stop.is_set() and isinstance(found, SlotLost)):
+                end = SLOT_END.dump_python(found)
+                self._parent.send({"kind": "slot_end", "slot": slot, "end": end})
         if not stop.is_set():
             self._parent.send({"kind": "slot_done", "slot": slot})
 

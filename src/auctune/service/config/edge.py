@@ -188,20 +188,7 @@ class EdgeConfig(LanguageZoneConfig):
 
     def record(self) -> dict[str, Any]:
         """Return supply and pricing as JSON values, for `read_supply`."""
-        pricing = self.pricing
-        return {
-            "slots": self.num_slots,
-            "sites": [site.model_dump() for site in self.sites],
-            "traffic_mb_per_slot": self.traffic_mb_per_slot,
-            "chunk_mb": self.moved_mb,
-            "pricing": {
-                "kind": pricing.kind,
-                "worth": pricing.reserve_value,
-                "weight": pricing.weight,
-                "rise": pricing.rise,
-                "base": dict(pricing.base),
-            },
-        }
+        return supply_record(self.market, self.params)
 
     def files(self) -> Mapping[str, str]:
         return {} if self.profile is None else {"profile": self.profile}
@@ -251,8 +238,29 @@ class EdgeConfig(LanguageZoneConfig):
         return self
 
 
-def read_supply(record: dict[str, Any]) -> tuple[EdgeMarket, ErisParams]:
-    """Return supply and pricing from a record of `EdgeConfig.record`."""
+def supply_record(market: EdgeMarket, params: ErisParams) -> dict[str, Any]:
+    """Return supply and pricing as JSON values."""
+    pricing: dict[str, Any] = {
+        "kind": params.pricing,
+        "worth": params.worth,
+        "weight": params.weight,
+        "rise": params.rise,
+        "base": dict(market.price_base),
+    }
+    if params.search != "nested":
+        # Only a market without a service has another search.
+        pricing["search"] = params.search
+    return {
+        "slots": market.slots,
+        "sites": [{"id": site.id, "capacity": dict(site.capacity)} for site in market.sites],
+        "traffic_mb_per_slot": market.traffic_mb_per_slot,
+        "chunk_mb": market.chunk_mb,
+        "pricing": pricing,
+    }
+
+
+def read_supply(record: Mapping[str, Any]) -> tuple[EdgeMarket, ErisParams]:
+    """Return supply and pricing from what `supply_record` returned."""
     pricing = record["pricing"]
     market = EdgeMarket(
         slots=record["slots"],
@@ -261,5 +269,6 @@ def read_supply(record: dict[str, Any]) -> tuple[EdgeMarket, ErisParams]:
         chunk_mb=record["chunk_mb"],
         price_base=pricing["base"],
     )
-    options = (pricing[name] for name in ("kind", "worth", "weight", "rise"))
+    options = [pricing[name] for name in ("kind", "worth", "weight", "rise")]
+    options.append(pricing.get("search", "nested"))
     return market, ErisParams(*options)

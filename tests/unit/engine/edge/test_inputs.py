@@ -1,4 +1,4 @@
-"""TRAINING.toml, and the copies of a run's inputs."""
+"""TRAINING.toml, and what is wrong in a run's files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,15 +6,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.edge.inputs import (
-    VERSION,
-    copies_of,
-    copy_inputs,
-    read_copied_inputs,
-    read_inputs,
-    read_training,
-)
+from auctune.engine.edge.inputs import read_inputs, read_training
 from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
 from support.edge_runs import make_inputs, make_job, write_inputs
@@ -49,18 +41,6 @@ def test_a_job_that_starts_from_an_adapter_has_its_settings(tmp_path: Path) -> N
     config = read_training(file, [JOB])["job"].config
     assert (config.start_from, config.start_digest) == (tmp_path / "start", start.digest)
     assert (config.rank, config.alpha) == (start.rank, start.alpha)
-    # A run keeps its own copy, of which it goes on also when the adapter is gone.
-    inputs = make_inputs(tmp_path, JOB)
-    training = replace(inputs.trainings["job"], config=config)
-    inputs = replace(inputs, trainings={"job": training})
-    instance, _ = write_inputs(inputs, tmp_path)
-    folder = EdgeFolder(tmp_path / "out")
-    copy_inputs(instance, inputs, folder)
-    copies = read_copied_inputs(folder)
-    assert copies.trainings == copies_of(inputs, folder).trainings
-    kept = copies.trainings["job"].config.start_from
-    assert kept is not None
-    assert read_start(kept, "start_from")[0].digest == start.digest
     file.write_text(f'{ROWS}start_from = "start"\nrank = 8\n')
     with pytest.raises(InputError, match=r"job job: rank: 8, where the adapter"):
         read_training(file, [JOB])
@@ -115,18 +95,3 @@ def test_rows_to_measure_by_are_checked_before_a_run_starts(tmp_path: Path) -> N
     (tmp_path / "validation.jsonl").write_text("no rows\n")
     with pytest.raises(InputError, match="job job: validation"):
         read_inputs(instance, training)
-
-
-def test_a_run_of_another_version_is_refused_by_both_numbers(tmp_path: Path) -> None:
-    inputs, folder = make_inputs(tmp_path, make_job(1)), EdgeFolder(tmp_path / "run")
-    instance, _ = write_inputs(inputs, tmp_path)
-    copy_inputs(instance, inputs, folder)
-    assert read_copied_inputs(folder) == inputs
-    text = folder.settings.read_text()
-    for other, number in ((text.replace(f'"version": {VERSION}', '"version": 9'), 9), ("{}", 2)):
-        folder.settings.write_text(other)
-        with pytest.raises(InputError, match=f"is of version {number}; expected version {VERSION}"):
-            read_copied_inputs(folder)
-    folder.settings.write_text(text[:-9])
-    with pytest.raises(InputError, match="is damaged"):
-        read_copied_inputs(folder)

@@ -121,7 +121,7 @@ def build_supply(
     cache: str = "",
 ) -> EdgeSupply:
     """Return what a zone offers: sites as recorded, training speed as measured."""
-    market, params = read_supply(dict(recorded))
+    market, params = read_supply(recorded)
     return EdgeSupply(
         entry=entry, market=market, params=params, clock=clock, profile=profile, cache=cache
     )

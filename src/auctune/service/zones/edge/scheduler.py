@@ -5,15 +5,18 @@ job's deadline. What a slot did not train is replanned at the market's cost whil
 before the deadline.
 """
 
-from collections.abc import Callable, Collection, Iterable
+import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
 
 import structlog
 
+from auctune.edge import SlotPlan
 from auctune.engine.edge.edge_folder import OUTCOME, SlotOutcome
+from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.records import SlotRequest
-from auctune.engine.edge.worker import JobSlotLost, SiteMessage
+from auctune.engine.edge.site_trainer import SLOT_END, SlotEnd, SlotLost, SlotTrained
+from auctune.engine.edge.worker import SiteMessage, SitesProcess
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.speed import SLOWER
 from auctune.service.zones.core.zone import lose_to_memory
@@ -22,22 +25,6 @@ from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.zone import EdgeZone
 
 _log = structlog.get_logger(__name__)
-
-
-class SiteProcess(Protocol):
-    """Handle of the process that trains at all sites."""
-
-    def train(self, slot: int, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
-        """Train a slot."""
-        ...
-
-    def expect(self, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
-        """Prepare the next slot, and release what no job needs."""
-        ...
-
-    def prefetch(self, requests: Iterable[SlotRequest]) -> None:
-        """Prepare the next slot while the current one is trained."""
-        ...
 
 
 _LESS_MEMORY = "reduce max_length or batch_size, or the number of rows at each site"
@@ -58,7 +45,7 @@ class SlotScheduler:
 
     def __init__(self, content: Callable[[str], Path], load_outcome: LoadOutcome) -> None:
         self._content, self._load_outcome = content, load_outcome
-        self._sites: SiteProcess | None = None
+        self._sites: SitesProcess | None = None
         # Jobs of the dispatched slot that have not been answered.
         self._busy: set[str] = set()
         self._is_out = False
@@ -102,7 +89,7 @@ class SlotScheduler:
             self._dispatch(zone, slot)
         self._prewarm(zone, max(slot, self._slot + 1))
 
-    def on_message(self, zone: EdgeZone, sites: SiteProcess, message: SiteMessage) -> None:
+    def on_message(self, zone: EdgeZone, sites: SitesProcess, message: SiteMessage) -> None:
         """Handle a message of the process."""
         zone.begin_slots()
         match message["kind"]:
@@ -113,15 +100,8 @@ class SlotScheduler:
                     zone.return_site(site)
                 for site in message["lost"]:
                     zone.lose_site(site, ())
-            case "trained":
-                outcome = OUTCOME.validate_python(message["outcome"])
-                self._trained(zone, message["job"], message["slot"], outcome)
-            case "slot_lost":
-                self._on_slot_failed(zone, message)
-            case "job_failed":
-                self._busy.discard(message["job"])
-                if message["job"] in zone.state.jobs:
-                    zone.fail(message["job"], "training_failed", message["why"], None)
+            case "slot_end":
+                self._on_slot_end(zone, message["slot"], SLOT_END.validate_python(message["end"]))
             case "slot_done":
                 self._is_out = False
                 self._busy.clear()
@@ -165,27 +145,16 @@ class SlotScheduler:
                 self._sites.expect(list(zone.state.jobs), requests)
 
     def _request(self, zone: EdgeZone, job: EdgeJobState, slot: int) -> SlotRequest:
-        part = job.slot_plan(slot)
-        assert part is not None
         training = zone.supply.training(
             job.id, job.training, job.facts, job.request["sites"], self._content
         )
-        others = {one.slot for one in job.plan.slots} - {slot} - set(job.trained)
-        return SlotRequest(
-            job=job.job,
-            training=training,
-            part=part,
-            taken=job.plan.chunks_before(slot),
-            steps=job.steps,
-            is_last=not others and not job.chunks_left,
-            # It may run into the next slot, which only delays that, but not beyond its deadline.
-            # After lost ones it may run longer: else jobs in turn could each end the processes
-            # that another's still start.
-            until=zone.clock.slot_end(min(slot + 1 + job.failed_slots, job.deadline_slot)),
-        )
+        # It may run into the next slot, which only delays that, but not beyond its deadline.
+        # After lost ones it may run longer: else jobs in turn could each end the processes that
+        # another's still start.
+        until = zone.clock.slot_end(min(slot + 1 + job.failed_slots, job.deadline_slot))
+        return slot_request(job, slot, training, until)
 
     def _trained(self, zone: EdgeZone, name: str, slot: int, outcome: SlotOutcome) -> None:
-        self._busy.discard(name)
         job = zone.state.jobs.get(name)
         part = None if job is None else job.slot_plan(slot)
         if job is None or part is None:
@@ -195,33 +164,32 @@ class SlotScheduler:
             why = f"the loss of slot {slot} is not a number"
             zone.fail(name, "training_diverged", why, None, refund=False)
             return
-        trained = EdgeTrained(
-            node=part.server,
-            slot=slot,
-            seconds=outcome.seconds,
-            result=_result(job, outcome),
-            outcome=OUTCOME.dump_python(outcome, mode="json", exclude={"losses"}),
-        )
-        zone.record(trained, name)
+        zone.record(trained_event(job, part, outcome, job.total_rows), name)
         is_slower = zone.record_slot(job, part, outcome.seconds)
         zone.replan_lost_sites([name])
         if is_slower and name in zone.state.jobs and (slots := zone.unfinishable_slots(job)):
             zone.replan({name: slots}, SLOWER)
         self._replan_slower(zone, name, is_slower=is_slower)
 
-    def _on_slot_failed(self, zone: EdgeZone, message: JobSlotLost) -> None:
-        name, slot, why = message["job"], message["slot"], message["why"]
-        self._busy.discard(name)
+    def _on_slot_end(self, zone: EdgeZone, slot: int, end: SlotEnd) -> None:
+        self._busy.discard(end.job)
+        if isinstance(end, SlotTrained):
+            self._trained(zone, end.job, slot, end.outcome)
+        elif isinstance(end, SlotLost):
+            self._on_slot_failed(zone, slot, end)
+        elif end.job in zone.state.jobs:
+            zone.fail(end.job, "training_failed", end.why, None)
+
+    def _on_slot_failed(self, zone: EdgeZone, slot: int, end: SlotLost) -> None:
+        name, why, late = end.job, end.why, end.late
         job = zone.state.jobs.get(name)
         part = None if job is None else job.slot_plan(slot)
         if job is not None and part is not None:
             _log.warning("a slot was not trained", zone=zone.name, job=name, slot=slot, why=why)
             text = f"slot {slot} was not trained: {why}"
-            if message["out_of_memory"] and lose_to_memory(zone, name, slot, text, _LESS_MEMORY):
+            if end.out_of_memory and lose_to_memory(zone, name, slot, text, _LESS_MEMORY):
                 return
-            is_slower = message["is_late"] and zone.record_slot(
-                job, part, message["seconds"], message["rows"]
-            )
+            is_slower = late is not None and zone.record_slot(job, part, late.seconds, late.rows)
             # It may have run into later slots: they have passed too, and are replanned together.
             failed = {slot, *job.missed_slots(zone.state.slot)}
             if is_slower:
@@ -247,17 +215,51 @@ def _trains_in(job: EdgeJobState, slot: int) -> bool:
     return job.slot_plan(slot) is not None and not job.missed_slots(slot)
 
 
-def _result(job: EdgeJobState, outcome: SlotOutcome) -> dict[str, Any]:
-    """Return the outcome of a slot in the format of `EventType.TRAINED`."""
+def slot_request(
+    job: EdgeJobState, slot: int, training: EdgeTraining, until: float = math.inf
+) -> SlotRequest:
+    """Return the request to train a job's slot; see `SlotRequest`."""
+    part = job.slot_plan(slot)
+    assert part is not None
+    others = {one.slot for one in job.plan.slots} - {slot} - set(job.trained)
+    return SlotRequest(
+        job=job.job,
+        training=training,
+        part=part,
+        taken=job.plan.chunks_before(slot),
+        steps=job.steps,
+        is_last=not others and not job.chunks_left,
+        until=until,
+    )
+
+
+def trained_event(
+    job: EdgeJobState, part: SlotPlan, outcome: SlotOutcome, total_rows: int
+) -> EdgeTrained:
+    """Return the event of a slot that was trained.
+
+    Args:
+        job: before it.
+        part: what was planned.
+        outcome: what came of it.
+        total_rows: of the job, over all epochs.
+    """
     rows = job.progress.rows + outcome.samples
     loss, accuracy = outcome.validation_loss, outcome.validation_accuracy
-    return {
+    result = {
         "rows": rows,
-        "total_rows": job.total_rows,
+        "total_rows": total_rows,
         "tokens": outcome.tokens,
         "steps": outcome.steps,
         "losses": [list(step) for step in outcome.losses],
         "validation": [] if loss is None else [[outcome.steps, rows, loss, accuracy]],
-        "state": "done" if rows >= job.total_rows else "suspended",
+        "state": "failed" if outcome.diverged else "done" if rows >= total_rows else "suspended",
         "note": "",
     }
+    return EdgeTrained(
+        node=part.server,
+        slot=part.slot,
+        seconds=outcome.seconds,
+        result=result,
+        outcome=OUTCOME.dump_python(outcome, mode="json", exclude={"losses"}),
+    )

@@ -16,9 +16,10 @@ from auctune.edge import (
     SiteLost,
     SiteReturned,
 )
+from auctune.engine.edge.records import read_job
 from auctune.service.config.edge import read_supply
 from auctune.service.storage.events import ZoneEvent, job_of
-from auctune.service.storage.read_model import Effects
+from auctune.service.storage.read_model import Effects, Status
 from auctune.service.zones.core.events import EventData, JobCancelled, JobFailed, SlotStarted
 from auctune.service.zones.core.job import PendingJob, Phase, Progress
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
@@ -135,10 +136,38 @@ class EdgeState(SlottedState[EdgeJobState]):
     }
 
 
+@dataclass(kw_only=True)
+class InstanceState(EdgeState):
+    """State of an edge market without a service, which ends with its last slot.
+
+    Attributes:
+        num_slots: of the market.
+        ended: admitted jobs that have ended, by id.
+    """
+
+    num_slots: int
+    ended: dict[str, EdgeJobState] = field(default_factory=dict)
+
+    def _end(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:
+        name = job_of(event)
+        self.ended[name] = self.jobs[name]
+        return super()._end(event, status, refunded=refunded)
+
+    def mechanism_events(self, event: ZoneEvent, data: EventData) -> Iterator[EdgeEvent]:
+        # Nothing is sold any more after the last slot, in which a site may still be lost.
+        is_over = event.slot + 1 >= self.num_slots
+        if not (isinstance(data, SlotStarted) or (isinstance(data, SiteDown) and is_over)):
+            yield from super().mechanism_events(event, data)
+
+
 # The mechanism is changed by events only, so that it is bit-identical live and after a restart.
 EdgeModel = ZoneModel[EdgeState, Eris]
 
 
 def empty_model(opened: Mapping[str, Any]) -> EdgeModel:
     """Return the model of a zone in which nothing is sold, from the event that created it."""
-    return ZoneModel(EdgeState(), Eris(*read_supply(dict(opened))))
+    # A market without a service has bids of earlier days, and its window does not roll.
+    history = [read_job(job) for job in opened.get("history", ())]
+    rolls = opened.get("rolls", True)
+    state = EdgeState() if rolls else InstanceState(num_slots=opened["slots"])
+    return ZoneModel(state, Eris(*read_supply(opened), history))

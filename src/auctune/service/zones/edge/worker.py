@@ -92,4 +92,4 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
 
 
 def _is_progress(message: SiteMessage) -> bool:
-    return message["kind"] == "trained"
+    return message["kind"] == "slot_end" and message["end"]["kind"] == "trained"

@@ -3,6 +3,7 @@
 Replanning, after a pause, a missed slot or a lost site, never changes a payment.
 """
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from auctune.domain import Money, round_money
 from auctune.edge import EdgeJob, EdgeMenuLine, EdgePlan, EdgeReplanned, Eris, SlotPlan
 from auctune.edge.prices import cost_of
 from auctune.service.storage.read_model import JobReadModel
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted, SlotStarted
 from auctune.service.zones.core.job import GivenUp, Phase
 from auctune.service.zones.core.speed import (
@@ -43,8 +45,122 @@ from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 _NO_ROW = 0.75
 
 
-class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
-    """One zone, at its newest slot. Its mechanism is changed by recorded events only.
+class PlanZone(SlottedZone[EdgeJobState, EdgeBid]):
+    """Zone that sells plans at sites: decides on bids, and plans anew what was not trained.
+
+    Its mechanism is changed by recorded events only.
+
+    Args:
+        name: of the zone.
+        clock: its slots.
+        model: state and mechanism.
+        writer: numbers events.
+    """
+
+    def __init__(self, name: str, clock: SlotClock, model: EdgeModel, writer: EventWriter) -> None:
+        super().__init__(name, clock, model, writer)
+        self.eris = model.mechanism
+        self.state = model.state
+
+    @abstractmethod
+    def _job(self, bid: EdgeBid) -> tuple[EdgeJob, int]:
+        """Return a bid as the mechanism sees it, and the last slot that its plan may use."""
+
+    def _rates(self, job: EdgeJobState) -> Iterable[float | None]:
+        """Return the rates to plan a job at, the first that has a plan: None is that sold."""
+        return (None,)
+
+    def _can_wait(self, job: EdgeJobState) -> bool:
+        """Return whether a job without a plan may get one later."""
+        return False
+
+    def begin_slot(self, slot: int) -> None:
+        self.record(SlotStarted(slot=slot))
+
+    def replan(self, failed_slots: Mapping[str, list[int]], why: str) -> None:
+        """Plan the remaining work of jobs from the next slot on; a job without a plan is refunded.
+
+        All jobs release their remaining slots first; then they are planned in the order of
+        their values, highest first. A job that a lost site may still save waits for the site; see
+        `replan_waiting`.
+
+        Args:
+            failed_slots: ids of the jobs, each with its slots that failed.
+            why: reason for the owners.
+        """
+        jobs = _by_value(self.state.jobs[name] for name in failed_slots)
+        with self.atomic():
+            for job in jobs:
+                self.record(PlanReleased(failed_slots=failed_slots[job.id], why=why), job.id)
+            for job in jobs:
+                if job.phase is Phase.PAUSED:
+                    continue
+                if not self._plan(job, why) and self._can_wait(job):
+                    self.record(JobNoted(text=f"{why}; it waits for a site to return"), job.id)
+
+    def lose_site(self, site: str, busy: Collection[str]) -> None:
+        """Take a lost site off the market, and replan its jobs.
+
+        Args:
+            site: name of the site.
+            busy: jobs that train now; they are replanned when their slot has been answered.
+        """
+        if site not in self.state.lost:
+            self.record(SiteDown(site=site, why="its node was lost"))
+            self.replan_lost_sites([name for name in self.state.jobs if name not in busy])
+
+    def replan_lost_sites(
+        self, names: Collection[str], failed_slots: Mapping[str, list[int]] | None = None
+    ) -> None:
+        """Replan jobs that are planned at lost sites, and those with slots that failed there."""
+        lost, first, failed = self.state.lost, self.state.slot + 1, failed_slots or {}
+        jobs = (self.state.jobs[name] for name in names)
+        hit = {
+            job.id: failed.get(job.id, [])
+            for job in jobs
+            if job.id in failed or job.uses(lost, first)
+        }
+        if hit:
+            self.replan(hit, f"site {', '.join(sorted(lost))} was lost")
+
+    def _decide(self, bid: EdgeBid) -> EdgeDecided:
+        slot = self.state.slot
+        job, last = self._job(bid)
+        return self._decision_data(
+            bid, job, last, decide(self.eris, job, last, slot, bid.remaining_budget())
+        )
+
+    def _decision_data(
+        self, bid: EdgeBid, job: EdgeJob, last: int, found: EdgeOutcome
+    ) -> EdgeDecided:
+        return EdgeDecided(
+            owner=bid.owner,
+            request=bid.request,
+            training=bid.training,
+            idempotency_key=bid.idempotency_key,
+            size=bid.facts.size.to_record(),
+            facts=bid.facts,
+            job=job,
+            deadline_slot=last,
+            **outcome_fields(found),
+        )
+
+    def _plan(self, job: EdgeJobState, why: str) -> bool:
+        """Plan the remaining work of a job, or refund it unless it can wait; return if planned."""
+        for rate in self._rates(job):
+            found = plan_remaining(self.eris, job, self.state.slot, rate)
+            if found is not None:
+                replaced = PlanReplaced(found=found, why=why, chunks_per_worker_slot=rate)
+                self.record(replaced, job.id)
+                return True
+        if not self._can_wait(job):
+            message = f"{why}; no slots are left for it before its deadline"
+            self.fail(job.id, "deadline_missed", message, None)
+        return False
+
+
+class EdgeZone(PlanZone):
+    """Zone of a service: sells at the speed that its sites reach, and waits for lost ones.
 
     Args:
         name: of the zone.
@@ -58,8 +174,6 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
     ) -> None:
         super().__init__(name, supply.clock, model, writer)
         self.supply = supply
-        self.eris = model.mechanism
-        self.state = model.state
         self.speed = SpeedEstimator()
         # The newest slot that was measured, and the speed before that.
         self._measured = (-1, 1.0)
@@ -68,9 +182,6 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         requests = [one.request for one in self.pending_jobs.values()]
         requests += [job.request for job in self.admitted_jobs.values()]
         return super().uses_file(file) or any(file in one["sites"].values() for one in requests)
-
-    def begin_slot(self, slot: int) -> None:
-        self.record(SlotStarted(slot=slot))
 
     def question(self, bid: EdgeBid) -> MenuRequest:
         """Return the request for a menu up to the deadline of a bid.
@@ -116,27 +227,6 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         self.replan_slower([job])
         return True
 
-    def replan(self, failed_slots: Mapping[str, list[int]], why: str) -> None:
-        """Plan the remaining work of jobs from the next slot on; a job without a plan is refunded.
-
-        All jobs release their remaining slots first; then they are planned in the order of their
-        bids, highest first. A job that a lost site may still save waits for the site; see
-        `replan_waiting`.
-
-        Args:
-            failed_slots: ids of the jobs, each with its slots that failed.
-            why: reason for the owners.
-        """
-        jobs = _by_bid(self.state.jobs[name] for name in failed_slots)
-        with self.atomic():
-            for job in jobs:
-                self.record(PlanReleased(failed_slots=failed_slots[job.id], why=why), job.id)
-            for job in jobs:
-                if job.phase is Phase.PAUSED:
-                    continue
-                if not self._plan(job, why) and self._can_wait(job):
-                    self.record(JobNoted(text=f"{why}; it waits for a site to return"), job.id)
-
     def replan_waiting(self, busy: Collection[str]) -> None:
         """Plan jobs that wait for a site; refund those that cannot wait any longer.
 
@@ -144,7 +234,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             busy: jobs that train now.
         """
         idle = (job for job in self.state.jobs.values() if job.chunks_left and job.id not in busy)
-        for job in _by_bid(idle):
+        for job in _by_value(idle):
             if job.phase in (Phase.PLANNED, Phase.TRAINING):
                 self._plan(job, "its site was lost")
 
@@ -232,7 +322,7 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
             names: ids of jobs that do not train now.
         """
         first = self.state.slot + 1
-        for job in _by_bid(self.state.jobs[name] for name in names):
+        for job in _by_value(self.state.jobs[name] for name in names):
             rate, rest = self._lower_rate(job), job.plan.since(first)
             if (
                 rate is None
@@ -250,25 +340,6 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
                     replaced = PlanReplaced(found=found, why=SLOWER, chunks_per_worker_slot=rate)
                     self.record(replaced, job.id)
 
-    def lose_site(self, site: str, busy: Collection[str]) -> None:
-        """Take a lost site off the market, and replan its jobs.
-
-        Args:
-            site: name of the site.
-            busy: jobs that train now; they are replanned when their slot has been answered.
-        """
-        if site not in self.state.lost:
-            self.record(SiteDown(site=site, why="its node was lost"))
-            self.replan_lost_sites([name for name in self.state.jobs if name not in busy])
-
-    def replan_lost_sites(self, names: Collection[str]) -> None:
-        """Replan jobs that are planned at lost sites."""
-        lost, first = self.state.lost, self.state.slot + 1
-        jobs = (self.state.jobs[name] for name in names)
-        hit = {job.id: list[int]() for job in jobs if job.uses(lost, first)}
-        if hit:
-            self.replan(hit, f"site {', '.join(sorted(lost))} was lost")
-
     def return_site(self, site: str) -> None:
         """Return a lost site to the market."""
         if site in self.state.lost:
@@ -277,41 +348,6 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
     def _job(self, bid: EdgeBid) -> tuple[EdgeJob, int]:
         """Return a bid as the mechanism sees it, and its last slot, at the speed reached."""
         return self.supply.job(bid, self.state.slot, self.speed.speed)
-
-    def _decide(self, bid: EdgeBid) -> EdgeDecided:
-        slot = self.state.slot
-        job, last = self._job(bid)
-        return self._decision_data(
-            bid, job, last, decide(self.eris, job, last, slot, bid.remaining_budget())
-        )
-
-    def _decision_data(
-        self, bid: EdgeBid, job: EdgeJob, last: int, found: EdgeOutcome
-    ) -> EdgeDecided:
-        return EdgeDecided(
-            owner=bid.owner,
-            request=bid.request,
-            training=bid.training,
-            idempotency_key=bid.idempotency_key,
-            size=bid.facts.size.to_record(),
-            facts=bid.facts,
-            job=job,
-            deadline_slot=last,
-            **outcome_fields(found),
-        )
-
-    def _plan(self, job: EdgeJobState, why: str) -> bool:
-        """Plan the remaining work of a job, or refund it unless it can wait; return if planned."""
-        for rate in self._rates(job):
-            found = plan_remaining(self.eris, job, self.state.slot, rate)
-            if found is not None:
-                replaced = PlanReplaced(found=found, why=why, chunks_per_worker_slot=rate)
-                self.record(replaced, job.id)
-                return True
-        if not self._can_wait(job):
-            message = f"{why}; no slots are left for it before its deadline"
-            self.fail(job.id, "deadline_missed", message, None)
-        return False
 
     def _rates(self, job: EdgeJobState) -> Iterable[float | None]:
         """Return the rates to plan a job at, the first that has a plan: the lower one, then None.
@@ -348,8 +384,13 @@ class EdgeZone(SlottedZone[EdgeJobState, EdgeBid]):
         return without
 
 
-def _by_bid(jobs: Iterable[EdgeJobState]) -> list[EdgeJobState]:
-    return sorted(jobs, key=lambda job: (-job.job.utility(0), job.id))
+def _by_value(jobs: Iterable[EdgeJobState]) -> list[EdgeJobState]:
+    """Return jobs by the value of their planned finish, highest first."""
+
+    def value(job: EdgeJobState) -> float:
+        return job.job.value(max((part.slot for part in job.plan.slots), default=job.job.arrival))
+
+    return sorted(jobs, key=lambda job: (-value(job), job.id))
 
 
 def _price(eris: Eris, job: EdgeJobState, plan: EdgePlan) -> Money:

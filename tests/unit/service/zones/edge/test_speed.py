@@ -41,7 +41,7 @@ def lose(made: MadeUpEdge, rows: int, seconds: float) -> None:
     for order in orders:
         made.hear(
             kind="slot_lost", job=order.job.id, slot=slot, why=LATE,
-            is_late=True, rows=rows, seconds=seconds,
+            late={"rows": rows, "seconds": seconds},
         )  # fmt: skip
     made.hear(kind="slot_done", slot=slot)
 
