@@ -62,7 +62,7 @@ class WorkerHandle(Protocol):
         ...
 
     def exit_reason(self) -> str:
-        """Return how a process that has ended did so."""
+        """Return how a process that has ended did so; may be called after `kill`."""
         ...
 
     def request_stop(self) -> None:
@@ -74,7 +74,10 @@ class WorkerHandle(Protocol):
         ...
 
     def kill(self) -> None:
-        """Kill the process, and release the handle; `is_gone` says when it has taken effect."""
+        """Kill the process, and release the handle; may be called again, also once it has ended.
+
+        Does not wait for a machine that does not answer: `is_gone` says when it has taken effect.
+        """
         ...
 
 
@@ -86,7 +89,8 @@ class Launcher(Protocol):
 
         Args:
             name: of the worker: a node's id, or a kind of instance.
-            on_message: called with each of its messages, on any thread.
+            on_message: called with each of its messages, on any thread, maybe before this returns;
+                and with None once it has ended, last.
 
         Raises:
             OSError, RuntimeError: if it cannot be started.

@@ -195,7 +195,7 @@ class ForwardBackward:
             return self._losses(batch)[1]
 
     @torch.no_grad()
-    def references(self, batch: MicroBatch, adapters: Collection[str]) -> Tensor:
+    def log_probabilities(self, batch: MicroBatch, adapters: Collection[str]) -> Tensor:
         """Return the log-probability [rows] of each row's targets.
 
         Args:

@@ -156,7 +156,7 @@ def compute_references(
         return None
     values: dict[int, float] = {}
     with reference_adapters({id(job): job for job, _, _ in missing}.values()) as adapters:
-        compute = partial(step.references, adapters=adapters)
+        compute = partial(step.log_probabilities, adapters=adapters)
         for batch in split([row for _, _, rows in missing for row in rows]):
             found = run_or_out_of_memory(compute, batch)
             if found is None:

@@ -253,13 +253,13 @@ def test_references_of_pairs_are_computed_in_each_epoch_as_that_is_sold(
     base: Base, pairs: LoraJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, widths = GradientWorker(base, pairs), []
-    compute = worker.step.references
+    compute = worker.step.log_probabilities
 
     def counted(batch: MicroBatch, adapters: Collection[str]) -> Tensor:
         widths.append(batch.num_tokens)
         return compute(batch, adapters)
 
-    monkeypatch.setattr(worker.step, "references", counted)
+    monkeypatch.setattr(worker.step, "log_probabilities", counted)
     worker.set_weights(new_trainer(base, pairs, tmp_path).weights)
     for _ in range(2):
         worker.compute(RowRange(0, MICRO))
