@@ -61,14 +61,13 @@ class PooledZone:
         """Go on from the log."""
         self._open(self.folded())
 
-    def pool_state(self) -> PoolState:
-        """The pool's state that the log alone gives."""
-        jobs = {
+    def pool_jobs(self) -> dict[str, DesiredJob]:
+        """The jobs that are in the pool, as the zone has them."""
+        return {
             job.id: DesiredJob(job.id, job.deadline_unit, job.target_loss, {}, 9.0)
             for job in self.zone.state.jobs.values()
             if job.has_joined and job.departure is None
         }
-        return read_pool_state(self.log.read(), jobs, -1, Clock())
 
     def asked(
         self, job: str, cap: str = "50", owner: str = "ann", left: Decimal | None = None
@@ -201,8 +200,10 @@ class PoolPlayer:
 
     def _check_pool(self) -> None:
         """The pool goes on from the log of the zone as from its own events."""
-        found, expected = self.made.pool_state(), PoolState.fold(self.made.pool_log)
-        assert list(found.members) == [name for name in expected.members if name in found.members]
+        jobs, expected = self.made.pool_jobs(), PoolState.fold(self.made.pool_log)
+        found = read_pool_state(self.made.log.read(), jobs, -1, Clock())
+        assert found.members.keys() == jobs.keys()
+        assert list(found.members) == [name for name in expected.members if name in jobs]
         for name, member in found.members.items():
             # As text, in which NaN equals itself.
             assert str(found.quanta_of(name)) == str(expected.quanta_of(name))

@@ -247,14 +247,14 @@ class PoolDevice:
     """The device of a pool, as the pool sees it.
 
     Args:
-        send: has a request handled, and returns the reply.
+        send: has a request handled, and returns the reply; what it raises, all methods raise.
 
     Attributes:
         memory: as of the newest reply.
 
     Raises (of all methods):
         JobFailedError: if the code of a job raises an error.
-        AuctuneError: if the worker cannot do what is requested, or has ended.
+        AuctuneError: if the worker cannot do what is requested.
     """
 
     def __init__(self, send: Callable[[Message], PoolReply]) -> None:

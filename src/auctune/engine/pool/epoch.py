@@ -291,7 +291,6 @@ class JobSetState:
         samples, received: [k] batches trained, shares received.
         carry_over: [k] batches, with a fraction, that are due from earlier quanta.
         done, finish: [k] whether and by which quantum's end the threshold was reached.
-        last: newest quantum, or None.
         shares, batches, losses, seconds: [k] of the newest quantum.
         last_losses: [k] of the last quantum in which each trained.
         read: [k] rows and tokens that each has trained.

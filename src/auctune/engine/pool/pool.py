@@ -135,6 +135,8 @@ class Pool:
 
     keeps_best: ClassVar[bool] = False
     """Whether a checkpoint of each job's best quantum is kept."""
+    measures_new: ClassVar[bool] = True
+    """Whether speed and memory of a new job are measured by training some batches."""
 
     def __init__(
         self,
@@ -173,7 +175,7 @@ class Pool:
             InputError: if it cannot be trained, or is too large for the device.
             JobFailedError: if its code raises an error.
         """
-        loaded = self.device.load(LoadJob(thread.id, settings, measured=not self.keeps_best))
+        loaded = self.device.load(LoadJob(thread.id, settings, measured=self.measures_new))
         self.notes[thread.id] = loaded.notes
         if rate is None:
             assert self._params.quantum_seconds is not None
@@ -257,7 +259,7 @@ class OpenPool(Pool):
     train (`JoinBudget`). Arguments are those of `Pool`.
     """
 
-    keeps_best = True
+    keeps_best, measures_new = True, False
 
     @cached_property
     def _join_budget(self) -> JoinBudget:

@@ -193,6 +193,8 @@ class WorkerProcess:
         argument = argument_in_child(argument, device, os.environ)
         self._outbox.put(json.dumps(argument).encode())
         self._failure = ""
+        # Its last line on standard error, read before that is closed.
+        self._last_line: str | None = None
         self._threads: list[threading.Thread] = []
         try:
             for work in (self._receive, self._write):
@@ -220,7 +222,8 @@ class WorkerProcess:
     def exit_reason(self) -> str:
         """Return the signal that ended the process, its last line on standard error, or its code.
 
-        Of a process that was killed here because its message could not be handled: the error.
+        Of a process that was killed here because its message could not be handled: the error. Also
+        known once the handle is released.
         """
         _check_may_block()
         code = self._process.wait()
@@ -228,11 +231,8 @@ class WorkerProcess:
             return self._failure
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
-        lines: list[str] = []
-        if code:
-            self._stderr.seek(self._begin)
-            lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1][:STDERR_TAIL] if lines else f"exit code {code}"
+        line = self._read_last_line() if code else ""
+        return line or f"exit code {code}"
 
     def request_stop(self) -> None:
         self.send({"do": "stop"})
@@ -251,12 +251,20 @@ class WorkerProcess:
         """Kill the process, if it has not ended, and release the handle."""
         _check_may_block()
         self._process.kill()
-        self._process.wait()
+        if self._process.wait() > 0:
+            self._read_last_line()
         self._outbox.put(None)
         for thread in self._threads:
             thread.join()
         self._connection.close()
         self._stderr.close()
+
+    def _read_last_line(self) -> str:
+        if self._last_line is None:
+            self._stderr.seek(self._begin)
+            lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+            self._last_line = lines[-1][:STDERR_TAIL] if lines else ""
+        return self._last_line
 
     def _write(self) -> None:
         # The end of the worker is reported by the thread that receives.

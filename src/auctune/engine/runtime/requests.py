@@ -113,6 +113,16 @@ class RequestWorker:
                 self.kill()
                 raise WorkerEndedError("a worker did not answer, and was killed")
 
+    def exit_reason(self) -> str:
+        """Return how a worker that has ended did so."""
+        assert self._handle is not None
+        return self._handle.exit_reason()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Have the worker save its work and exit within so many seconds, or kill it."""
+        assert self._handle is not None
+        self._handle.stop(timeout)
+
     def kill(self) -> None:
         """End the worker at once; may be called again."""
         assert self._handle is not None

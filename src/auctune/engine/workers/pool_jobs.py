@@ -257,9 +257,10 @@ class PoolJobs:
         return "; ".join(notes)
 
     def _train(self, request: TrainQuantum) -> dict[str, SliceResult]:
+        # Checkpoints take time of the quantum.
+        end = math.inf if request.seconds is None else self._now() + request.seconds
         for name in self._resident:
             self._save_if_due(name)
-        end = math.inf if request.seconds is None else self._now() + request.seconds
         results: dict[str, SliceResult] = {}
         slices = sorted(request.slices, key=lambda one: one.job not in self._resident)
         for place, one in enumerate(slices):

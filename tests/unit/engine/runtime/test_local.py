@@ -103,6 +103,18 @@ def test_a_worker_that_exits_well_has_no_reason_but_its_code(tmp_path: Path) -> 
     worker.kill()
 
 
+def test_why_a_worker_ended_is_known_after_its_handle_is_released(tmp_path: Path) -> None:
+    inbox: Inbox = queue.SimpleQueue()
+    worker = start_node(
+        NodeSettings("tiny", str(tmp_path), threads=0), inbox.put, log=tmp_path / "log"
+    )
+    assert received(inbox) is None
+    worker.kill()
+    worker.kill()
+    expected = "RuntimeError: set_num_threads expects a positive integer"
+    assert worker.exit_reason() == worker.exit_reason() == expected
+
+
 def test_a_worker_whose_message_cannot_be_handled_ends_with_one_logged_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

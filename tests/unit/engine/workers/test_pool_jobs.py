@@ -7,6 +7,7 @@ from typing import Any
 from auctune.engine.pool.device import LoadJob, PoolDevice, SliceResult, TimeSlice, TrainQuantum
 from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.workers.pool_jobs import PoolJobs
+from auctune.train.checkpoint import Checkpoint
 from support.open_pools import LineFactory
 from support.pool_threads import ReadingLine
 
@@ -49,3 +50,38 @@ def test_a_checkpoint_of_a_loss_between_the_bounds_is_kept(tmp_path: Path) -> No
     slices = [TimeSlice(name, 1, 1e9, best) for name, best in bounds.items()]
     train(tmp_path, CountingFactory(), *slices)
     assert {path.parent.name for path in OpenPoolDirectory(tmp_path).best.glob("*/*")} == {"kept"}
+
+
+def test_checkpoints_take_time_of_the_quantum(tmp_path: Path) -> None:
+    seconds = 0.0
+
+    class SlowFactory(LineFactory):
+        """Makes lines whose batches take a second, and whose checkpoints take five."""
+
+        def make(self, job: str, settings: Mapping[str, Any]) -> ReadingLine:
+            made = super().make(job, settings)
+            step, state = made.step, made.state
+
+            def slow_step(batches: int) -> float:
+                nonlocal seconds
+                seconds += batches
+                return step(batches)
+
+            def slow_state() -> Checkpoint:
+                nonlocal seconds
+                seconds += 5.0
+                return state()
+
+            made.step, made.state = slow_step, slow_state  # type: ignore[method-assign]
+            return made
+
+    directory = OpenPoolDirectory(tmp_path)
+    jobs = PoolJobs(SlowFactory(), directory, saved_every=1.0, now=lambda: seconds)
+    device = PoolDevice(jobs.handle)
+    device.load(LoadJob("one", {"seed": 1}))
+    found = []
+    for time in range(2):
+        result = device.train(TrainQuantum(time, 10.0, [TimeSlice("one", 99, 1e9)]))
+        found.append((result["one"].batches, seconds))
+    # The second quantum begins with a checkpoint.
+    assert found == [(10, 10.0), (5, 20.0)]

@@ -20,7 +20,7 @@ _POLICY = SupervisorPolicy(
 
 
 class ManagedProcess(Protocol):
-    """Handle of a worker process."""
+    """Worker process that a supervisor starts and ends."""
 
     def exit_reason(self) -> str: ...
 
@@ -35,12 +35,12 @@ class ProcessSupervisor:
     """Keeps one process running; its calls, messages apart, run one after the other.
 
     A process that ends is restarted at once, and after further exits in a row with a backoff that
-    doubles. It resumes from disk, and sends again what its zone has not recorded.
+    doubles.
 
     Args:
         launch: starts a process whose messages go to the given callback; its last is None.
         on_message: called with each message, on a thread of the process.
-        is_progress: whether a message reports work that was done, which resets the backoff.
+        is_progress: whether a message reports work that was done; see `record_progress`.
         now: monotonic clock.
         labels: of its lines in the log.
 
@@ -89,6 +89,16 @@ class ProcessSupervisor:
                 return False
             return self._start()
 
+    def record_progress(self) -> None:
+        """Reset the backoff: the process has done work that lasts."""
+        self._num_exits = 0
+
+    def kill(self, why: str) -> None:
+        """Kill the process, which counts as an exit; `poll` starts the next one."""
+        with self._guard:
+            if self._process is not None:
+                self._reap(why)
+
     def stop(self) -> None:
         """Stop the process, and start no other; what it has done is on disk."""
         with self._guard:
@@ -117,7 +127,7 @@ class ProcessSupervisor:
             return
         self._last_message_at = self._now()
         if self._is_progress(message):
-            self._num_exits = 0
+            self.record_progress()
         if message["kind"] == "failed":
             self._log.warning("a zone's process failed", why=message["found"])
         self._handle(message)

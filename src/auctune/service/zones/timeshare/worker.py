@@ -9,11 +9,19 @@ from typing import Any, ClassVar, TypeVar
 import structlog
 
 from auctune.device_profile import Profile
-from auctune.domain import AuctuneError, Money
+from auctune.domain import Money
 from auctune.engine.pool.clock import WallClock
-from auctune.engine.pool.device import PoolDevice, PoolReply
+from auctune.engine.pool.device import JobFailedError, PoolDevice, PoolReply
 from auctune.engine.pool.epoch import PoolParams
-from auctune.engine.pool.events import JobOutlook, OpenPoolDirectory, PoolEvent
+from auctune.engine.pool.events import (
+    ExitReason,
+    JobLeft,
+    JobOutlook,
+    OpenPoolDirectory,
+    PoolEvent,
+    PoolState,
+    QuantumTrained,
+)
 from auctune.engine.pool.pool import DesiredJob, DesiredStatus, OpenPool, load_kernels
 from auctune.engine.runtime.channel import Message, OnMessage
 from auctune.engine.runtime.local import WorkerProcess, start_worker
@@ -73,12 +81,15 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         super().__init__(actor, clock, self._directory.results, dependencies)
         self._profile, self._params = profile, params
         self._process_spec = node_worker(settings, self._logs / f"{actor.name}.log")
+        # Progress is a quantum that is recorded.
         self._supervisor = ProcessSupervisor(
-            self._launch, lambda _: None, _is_progress, zone=actor.name
+            self._launch, lambda _: None, lambda _: False, zone=actor.name
         )
-        self._process: WorkerProcess | None = None
         self._requests: RequestWorker | None = None
         self._stopping = threading.Event()
+        self._pool_clock = WallClock(clock.slot_seconds, clock.epoch, self._stopping, clock.now)
+        # State of the pool after all events of the zone's log; None: it is to be read from there.
+        self._state: PoolState | None = None
         self._thread = threading.Thread(
             target=self._run_pool, name=f"pool-{actor.name}", daemon=True
         )
@@ -112,8 +123,6 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         pool: OpenPool | None = None
         requests: RequestWorker | None = None
         try:
-            self._supervisor.poll()
-            load_kernels(self._params)
             while not self._stopping.is_set():
                 self._supervisor.poll()
                 is_idle = True
@@ -126,14 +135,18 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
                     pool = None
                 except StoreError as error:
                     _log.warning("a pool waits for the database", reason=str(error))
+                    pool = self._state = None
+                except JobFailedError as error:
+                    # Jobs may have trained in the quantum, which is not recorded.
+                    self._supervisor.kill(str(error))
                     pool = None
-                except AuctuneError as error:
+                except Exception as error:
                     if self._actor.failure is not None:
                         raise
-                    # Jobs may have trained in the quantum, which is not recorded.
-                    _log.warning("a pool is restarted", zone=self._actor.name, why=str(error))
-                    assert self._process is not None
-                    self._process.kill()
+                    # A defect, as of an allocator, is one of this zone: the others go on.
+                    _log.exception("a pool failed", zone=self._actor.name)
+                    self._supervisor.kill(f"its pool failed ({type(error).__name__})")
+                    pool = self._state = None
                 if is_idle:
                     self._stopping.wait(_IDLE_SECONDS)
         except Exception as error:
@@ -143,15 +156,21 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
         if self._requests is None or self._requests.has_ended:
             raise _InterruptedError
         members, last = self._call(self._members)
-        first = min((self._events.read_job(job, limit=1)[0].seq for job in members), default=None)
-        rows = () if first is None else self._events.read_zone(self._actor.name, first - 1)
-        clock = WallClock(
-            self._clock.slot_seconds, self._clock.epoch, self._stopping, self._clock.now
-        )
-        state = read_pool_state(map(read_event, rows), members, last, clock)
-        pool = OpenPool(self._params, PoolDevice(self._send), clock, state, self._record)
+        if self._state is None:
+            load_kernels(self._params)
+            self._state = self._read_state(members, last)
+        for name in self._state.members.keys() - members.keys():
+            # It was cancelled, or failed at its deadline, while there was no process.
+            self._state.apply(JobLeft(name, ExitReason.CANCELLED, "", None))
+        device = PoolDevice(self._send)
+        pool = OpenPool(self._params, device, self._pool_clock, self._state, self._record)
         pool.start(self._directory.root)
         return pool
+
+    def _read_state(self, members: dict[str, DesiredJob], last: int) -> PoolState:
+        first = min((self._events.read_job(job, limit=1)[0].seq for job in members), default=None)
+        rows = () if first is None else self._events.read_zone(self._actor.name, first - 1)
+        return read_pool_state(map(read_event, rows), members, last, self._pool_clock)
 
     def _run_quantum(self, pool: OpenPool) -> bool:
         """Have jobs join and leave, and train a quantum; return whether there was work."""
@@ -163,6 +182,8 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
 
     def _record(self, event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
         self._call(lambda zone: record_event(zone, event, outlooks))
+        if isinstance(event, QuantumTrained):
+            self._supervisor.record_progress()
 
     def _call(self, command: Callable[[TimeshareZone], T]) -> T:
         """Run a command on the actor, and wait until its events are on disk."""
@@ -185,22 +206,21 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
             except TimeoutError:
                 # Kills a process that is silent.
                 self._supervisor.poll()
-            except WorkerEndedError:
+            except (WorkerEndedError, NodeError):
+                # A `NodeError`: it could not start.
                 raise _InterruptedError from None
 
-    def _launch(self, on_message: OnMessage) -> WorkerProcess:
+    def _launch(self, on_message: OnMessage) -> RequestWorker:
         def start(on_reply: OnMessage) -> WorkerProcess:
             def handle(message: Any) -> None:
                 # First the supervisor: who waits for the reply finds that the process has ended.
                 on_message(message)
                 on_reply(message)
 
-            self._process = start_worker(self._process_spec, handle, lock=self._lock)
-            return self._process
+            return start_worker(self._process_spec, handle, lock=self._lock)
 
         self._requests = RequestWorker(start, lambda message: NodeError(message["found"]))
-        assert self._process is not None
-        return self._process
+        return self._requests
 
     def _members(self, zone: TimeshareZone) -> tuple[dict[str, DesiredJob], int]:
         """Return the jobs that are in the pool, and the newest unit; -1 if there is none."""
@@ -236,10 +256,6 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
             / step_seconds(job.training, job.size, self._profile),
             status=status,
         )
-
-
-def _is_progress(message: Message) -> bool:
-    return message.get("do") == "train_quantum" and "error" not in message
 
 
 def _fail_overdue(zone: TimeshareZone) -> None:

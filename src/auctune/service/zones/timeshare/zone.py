@@ -80,7 +80,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
         return True
 
     def settle_dropped(self, seq: int) -> None:
-        """Settle the cancelled jobs that the pool has dropped, by its journal up to event `seq`."""
+        """Settle jobs cancelled up to event `seq`, which the pool has dropped."""
         for one in list(self.state.cancelled.values()):
             if one.seq <= seq:
                 self.record(JobSettled(), one.job.id)

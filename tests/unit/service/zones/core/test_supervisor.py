@@ -76,6 +76,23 @@ def test_a_unit_ends_the_row() -> None:
     assert keeper.poll()
 
 
+def test_one_that_is_killed_counts_as_an_exit_until_it_makes_progress() -> None:
+    played = Played()
+    keeper = played.keeper()
+    for _ in range(5):
+        assert keeper.poll()
+        keeper.kill("its pool failed")
+        assert played.started[-1].killed
+        # There is none to be killed now.
+        keeper.kill("again")
+        assert keeper.last_exit == "its pool failed"
+        played.time += 60
+    assert keeper.is_crash_looping
+    assert keeper.poll()
+    keeper.record_progress()
+    assert not keeper.is_crash_looping
+
+
 def test_a_silent_one_is_ended_and_one_that_is_alive_is_left() -> None:
     played = Played()
     keeper = played.keeper()
