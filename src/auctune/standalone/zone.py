@@ -7,6 +7,7 @@ a resumed run begins with those that it has.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -31,6 +32,16 @@ T = TypeVar("T")
 Z = TypeVar("Z", bound=AnyZone)
 
 
+@dataclass(frozen=True, slots=True)
+class _LogicalSlots(SlotClock):
+    """Slots of a run, however short: unix time has a resolution of some 1e-7 s only."""
+
+    reached: Callable[[], int]
+
+    def slot(self) -> int:
+        return self.reached()
+
+
 class LogicalClock:
     """Clock of a run: it is always the beginning of the slot that the run has reached.
 
@@ -41,7 +52,12 @@ class LogicalClock:
 
     def __init__(self, epoch: float, slot_seconds: float) -> None:
         self.slot = 0
-        self.slots = SlotClock(epoch, slot_seconds, lambda: self.slots.slot_start(self.slot))
+        self.slots: SlotClock = _LogicalSlots(
+            epoch,
+            slot_seconds,
+            now=lambda: self.slots.slot_start(self.slot),
+            reached=lambda: self.slot,
+        )
 
 
 class ZoneRun(Generic[Z]):
