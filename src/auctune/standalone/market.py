@@ -29,7 +29,7 @@ from auctune.engine.console import RunConsole
 from auctune.engine.event_log import read_events
 from auctune.engine.market.demand import Bid
 from auctune.engine.market.market_file import read_market
-from auctune.engine.market.report_data import MarketReport
+from auctune.engine.market.report_data import VERSION, MarketReport
 from auctune.engine.runtime.local import start_fork_server
 from auctune.engine.runtime.messages import NodeMessage
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
@@ -38,7 +38,7 @@ from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.training import Training
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.storage.upcasting import VERSION
+from auctune.service.storage.upcasting import VERSION as LOG_VERSION
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.job import AuctionJob, cluster_record
@@ -145,19 +145,33 @@ def resume_market(out: Path, console: Console) -> MarketReport:
 
 
 def _read_earlier(folder: RunFolder) -> MarketReport:
-    """Return the report of a run that ended under an earlier release, whose log was a journal."""
-    events = read_events(folder.event_log)
-    if not events or events[-1]["type"] != "ended":
+    """Return the report of a run that ended under an earlier release, whose log was a journal.
+
+    Raises:
+        InputError: if the journal is another command's, or the run has not ended.
+    """
+    place, events = f"--resume {folder.root}", read_events(folder.event_log)
+    # Folders of other commands have a journal too.
+    if not events or "inputs/names.json" not in events[0].get("inputs", {}):
+        expected = "the --out folder of an earlier `auctune run`"
+        raise InputError(place, "holds no run of a market file", expected)
+    path = folder.root / "report.json"
+    # A run that was killed may have its last event, and no report yet.
+    if events[-1]["type"] != "ended" or not path.exists():
         expected = "that release to finish it, or a new run with --fresh"
-        raise InputError(f"--resume {folder.root}", "was begun by an earlier release", expected)
-    return MarketReport.from_json(json.loads((folder.root / "report.json").read_bytes()))
+        raise InputError(place, "was begun by an earlier release", expected)
+    try:
+        return MarketReport.from_json(json.loads(path.read_bytes()))
+    except (ValueError, KeyError):
+        expected = f"a report of version {VERSION}"
+        raise InputError(str(path), "is damaged, or of another release", expected) from None
 
 
 def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
     """Return the body of the first event of a market's zone: all that the run follows from."""
     mechanism, settings = auction_settings(prepared.market)
     return {
-        "version": VERSION,
+        "version": LOG_VERSION,
         "kind": AUCTION,
         "base": prepared.market.base,
         "base_source": prepared.base,

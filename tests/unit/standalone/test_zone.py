@@ -47,14 +47,12 @@ def test_a_log_that_cannot_be_written_ends_the_run_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module, "_OUTAGE_SECONDS", 0.01)
-    with (
-        pytest.raises(StoreError, match="was replaced by another file"),
-        _open_run(tmp_path) as run,
-    ):
+    with _open_run(tmp_path) as run:
         run.call(_note)
         (tmp_path / FILE_NAME).rename(tmp_path / "elsewhere.db")
         (tmp_path / FILE_NAME).touch()
-        run.call(_note)
+        with pytest.raises(StoreError, match="was replaced by another file"):
+            run.call(_note)
 
     assert [event.body["text"] for event in run.about_none] == ["a note"]
     # What a service would log for its operator is in the error.
