@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from auctune.domain import InputError, Task
+from auctune.domain import Decision, InputError, Task
 from auctune.engine.runtime.channel import ErrorRecord
 from auctune.engine.runtime.messages import NodeError, NodeMessage, TaskQuota, Trained
 from auctune.engine.runtime.supervisor import Executor
@@ -49,6 +49,10 @@ class MarketZone(AuctionZone):
 
     def task(self, bid: ZoneBid) -> Task:
         return self._tasks[bid.job]
+
+    def _earliest(self, task: Task, decision: Decision) -> None:
+        # For owners who bid again with a later deadline; searching for it may take minutes.
+        return None
 
     def end_jobs(self, failures: Mapping[str, str | None]) -> None:
         """End jobs whose training is over: None, or why it could not go on.
