@@ -112,7 +112,8 @@ class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
                     raise NodeError(f"node {node} {self._exits[node]}")
             case "recovered" if is_waiting:
                 del self._in_flight[slot, node]
-                self._dispatch(zone)
+                # That node alone: what another one had no memory for waits for the next slot.
+                self._dispatch_node(zone, node, self._assignments(zone)[node])
             case _:
                 super().on_message(zone, node, message)
 
