@@ -169,7 +169,7 @@ def _read_earlier(folder: RunFolder) -> MarketReport:
 
 def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
     """Return the body of the first event of a market's zone: all that the run follows from."""
-    mechanism, settings = auction_settings(prepared.market)
+    mechanism, _ = auction_settings(prepared.market)
     return {
         "version": LOG_VERSION,
         "kind": AUCTION,
@@ -179,7 +179,7 @@ def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
         "cluster": cluster_record(prepared.cluster),
         "profiles": {name: profile.to_json() for name, profile in prepared.profiles.items()},
         "mechanism": mechanism,
-        "settings": settings,
+        "settings": prepared.settings,
         "rolls": False,
         "sample_tokens": prepared.market.sample_tokens,
         "epoch": time.time(),

@@ -17,7 +17,7 @@ from auctune.engine.market.supply import make_cluster, threads_per_node
 from auctune.engine.runtime.local import start_node
 from auctune.engine.runtime.messages import NodeError, NodeSettings, WorkerMessage, measure_request
 from auctune.engine.vendors import RepairVendor
-from auctune.registry import build, check_settings
+from auctune.registry import build, check_settings, settled_settings
 from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
 from auctune.train.base import Base, check_device, load_base
@@ -42,6 +42,7 @@ class Prepared:
         base_digest: SHA-256 over its configuration and weights.
         appraiser: sizes data by the base's tokenizer.
         mechanism: a new one, over the empty cluster.
+        settings: of the mechanism, with which a replay makes it without the bids.
         notes: what an operator should know.
     """
 
@@ -54,6 +55,7 @@ class Prepared:
     base_digest: str
     appraiser: Appraiser
     mechanism: Admission
+    settings: dict[str, str]
     notes: tuple[str, ...]
 
 
@@ -97,6 +99,7 @@ def prepare(
         bids = tuple(make_bids(market, cluster, profiles, requests))
         report("readying the auction (compiled once on this machine)", 0.0)
         mechanism = _ready_mechanism(market, cluster, bids)
+        settings = settled_settings(*auction_settings(market), [bid.task for bid in bids])
     except InputError as error:
         raise error.within(place) from None
     return Prepared(
@@ -109,6 +112,7 @@ def prepare(
         base_digest=loaded.digest,
         appraiser=appraiser,
         mechanism=mechanism,
+        settings=settings,
         notes=(
             *_data_notes(requests),
             *_profile_notes(given, loaded),
