@@ -52,6 +52,7 @@ from auctune.standalone.market_zone import ZONE, MarketScheduler, MarketZone
 from auctune.standalone.preparation import (
     Prepared,
     auction_settings,
+    file_fields,
     input_files,
     node_settings,
     prepare,
@@ -90,7 +91,7 @@ def run_market(path: Path, out: Path, console: Console, *, fresh: bool = False) 
     with RunConsole(console) as shown, folder.locked() as lock:
         # Another process may have begun a run here.
         folder.check_new(fresh=fresh)
-        with folder.staged(files) as staged:
+        with folder.staged(files, file_fields(market, place)) as staged:
             # Only the copies count: a resumed run reads what this one reads.
             if read_market(staged.resolve(""), place) != market:
                 raise InputError(place, "was changed while it was read", "a file that stays")

@@ -132,7 +132,7 @@ def input_files(market: MarketFile, path: Path) -> tuple[str, dict[str, Path]]:
         path: where it is.
 
     Raises:
-        InputError: if there is no such base or file, or a setting of the auction is wrong.
+        InputError: if there is no such base, file or device, or a setting of the auction is wrong.
     """
     files, place = {"": path}, str(path)
     try:
@@ -145,6 +145,8 @@ def input_files(market: MarketFile, path: Path) -> tuple[str, dict[str, Path]]:
                     raise InputError(field, f"there is no folder {given!r}", "an adapter's folder")
             elif not _is_file(found):
                 raise InputError(field, f"there is no file {given!r}", "the path of a file")
+        # They may be large: what can be known before they are copied is checked before.
+        _check_devices(market)
         return resolve_base(market.base, path.parent), files
     except InputError as error:
         raise error.within(place) from None
@@ -157,6 +159,11 @@ def _beside(market: Path, given: str) -> Path:
     except RuntimeError:
         # There is no user of that name, so "~name" is a file's.
         return market.parent / path
+
+
+def file_fields(market: MarketFile, place: str) -> dict[str, str]:
+    """Return for each file that a market names the field that does, for errors."""
+    return {given: f"{place}: {field}" for field, given in _named_files(market)}
 
 
 def _named_files(market: MarketFile) -> Iterable[tuple[str, str]]:
