@@ -1,4 +1,4 @@
-"""Folders of runs whose log is a journal, as an earlier release or another command wrote them."""
+"""A market file that changes, and folders whose log is a journal, of a release or command before."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,25 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.engine.event_log import EventLog
-from auctune.standalone.market import resume_market
-from support.market_runs import quiet
+from auctune.standalone import market
+from auctune.standalone.market import resume_market, run_market
+from support.market_runs import quiet, write_market
 from support.sample_report import make_report
+
+
+def test_a_market_file_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_market(tmp_path / "market")
+
+    def change() -> None:
+        path.write_text(path.read_text().replace("Small market", "Another market"))
+
+    # The file has been read then, and not copied.
+    monkeypatch.setattr(market, "start_fork_server", change)
+    with pytest.raises(InputError, match=r"was changed while it was read; expected a file that st"):
+        run_market(path, tmp_path / "out", quiet())
+    assert not (tmp_path / "out").exists()
 
 
 def _write_earlier(out: Path, *types: str) -> None:

@@ -119,3 +119,11 @@ def test_rows_that_lose_their_ends_are_noted_and_many_are_refused_unless_their_o
     shutil.copy(data, tmp_path / "other" / "sums.jsonl")
     (note,) = _other_notes(prepare_market(insisting))
     assert "are truncated: 10 of 50" in note
+
+
+def test_a_device_that_is_not_there_shows_before_anything_is_copied(tmp_path: Path) -> None:
+    types = {"slow": {"profile": "slow.json"}, "gpu": {"profile": "slow.json", "device": "cuda:99"}}
+    market = write_market(tmp_path / "market", with_change(("node_types",), types))
+
+    with pytest.raises(InputError, match=r"market.toml: node_types.gpu: device: 'cuda:99'"):
+        input_files(read_market(market), market)
