@@ -300,7 +300,11 @@ class MarketRun:
         for job in zone.call(lambda zone: [*zone.admitted_jobs.values()]):
             if job.needs_repair:
                 self._repair(job)
-        zone.call(scheduler.run_slot)
+        for job in zone.call(scheduler.begin_slot):
+            progress = job.progress
+            self._console.training(
+                slot, job.id, progress.rows, progress.total_rows, progress.last_loss
+            )
         while waiting := scheduler.waiting:
             node, message = self._inbox.get()
             if message["kind"] != "progress":

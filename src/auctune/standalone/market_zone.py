@@ -86,6 +86,11 @@ class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
         """Nodes that have not answered yet in the current slot."""
         return {node for _, node in self._in_flight}
 
+    def begin_slot(self, zone: MarketZone) -> Sequence[AuctionJob]:
+        """Dispatch the current slot, and return the jobs that are trained in it."""
+        self.run_slot(zone)
+        return [job for job in zone.admitted_jobs.values() if self.is_running(job.id)]
+
     def on_message(self, zone: MarketZone, node: str, message: NodeMessage) -> None:
         """Handle a message of a node.
 

@@ -1,6 +1,7 @@
-"""A market file that changes, and folders whose log is a journal, of a release or command before."""
+"""A market file that changes, and folders of another release or command, with a journal."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,10 @@ def _write_earlier(out: Path, *types: str) -> None:
     _write_journal(out, *({"type": type_} for type_ in types))
 
 
-def _write_journal(out: Path, *events: dict[str, object]) -> None:
+def _write_journal(out: Path, *events: Mapping[str, object]) -> None:
     log = EventLog(out / "state" / "journal.jsonl")
     for event in events:
-        log.append(event)
+        log.append(dict(event))
     log.close()
 
 

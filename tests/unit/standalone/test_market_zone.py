@@ -38,7 +38,7 @@ class MadeUpMarket:
         self.zone.record_created({"version": 1, "rolls": False})
         for bid in self.bids.values():
             self.zone.decide(bid)
-        self.scheduler.run_slot(self.zone)
+        self.begun = self.scheduler.begin_slot(self.zone)
 
     def model(self) -> AuctionModel:
         cluster = self.supply.cluster
@@ -99,6 +99,7 @@ def market(tmp_path: Path) -> MadeUpMarket:
     made = MadeUpMarket(tmp_path, {"a": ("90", 300, 9), "b": ("90", 300, 9)})
     assert sorted(made.nodes()) == ["n0", "n1"]
     assert made.scheduler.waiting == {"n0", "n1"}
+    assert [job.id for job in made.begun] == ["a", "b"]
     return made
 
 
