@@ -52,6 +52,7 @@ __all__ = [
     "mechanism_names",
     "parse_params",
     "setting_names",
+    "settled_settings",
     "spot_policy",
     "spot_policy_names",
     "timeshare_allocator",
@@ -112,6 +113,27 @@ def build(
     made = _entry(name).build(cluster, params, KnownBids(tasks, history, energy))
     check_mechanism(name, made)
     return made
+
+
+def settled_settings(
+    name: str, settings: Mapping[str, str], tasks: Sequence[Task]
+) -> dict[str, str]:
+    """Return the settings with which `build` makes the same mechanism without the bids.
+
+    Those of a third party's mechanism that reads bids are returned as they are.
+
+    Args:
+        name, settings: as of `build`.
+        tasks: all bids of the instance.
+
+    Raises:
+        InputError: as of `build`.
+    """
+    params = _parsed(name, settings)
+    if not isinstance(params, PdftspParams) or params.pricing != "paper":
+        return dict(settings)
+    params = clairvoyant_params(params, tasks)
+    return {**settings, "alpha": repr(params.alpha), "beta": repr(params.beta)}
 
 
 def check_settings(name: str, settings: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -26,7 +27,7 @@ from auctune.engine.market.report_data import MarketReport
 from auctune.service.storage import EventLog, open_readonly
 from auctune.service.zones.core.snapshots import read_event
 from auctune.standalone.folder import RunFolder
-from auctune.standalone.preparation import Prepared, Report, input_files, prepare
+from auctune.standalone.preparation import Prepared, Report, file_fields, input_files, prepare
 from support.waits import WAIT_SECONDS, poll
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first-market"
@@ -97,10 +98,14 @@ def write_market(folder: Path, table: Table | None = None) -> Path:
 def prepare_market(
     market: Path, known: Mapping[str, Profile] | None = None, report: Report = lambda *_: None
 ) -> Prepared:
-    """Prepare a market where its files are."""
-    table = read_market(market)
+    """Prepare a market from copies of its files, as the command does; the copies are deleted."""
+    table, place = read_market(market), str(market)
     base, files = input_files(table, market)
-    return prepare(table, str(market), base, files.__getitem__, base_cache(), known or {}, report)
+    with (
+        TemporaryDirectory() as out,
+        RunFolder(Path(out)).staged(files, file_fields(table, place)) as staged,
+    ):
+        return prepare(table, place, base, staged.resolve, base_cache(), known or {}, report)
 
 
 def to_toml(table: Mapping[str, Any]) -> str:

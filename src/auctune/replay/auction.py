@@ -33,6 +33,7 @@ from auctune.service.zones.auction.state import (
     build_mechanism,
     empty_model,
     mechanism_event_data,
+    window_rolls,
 )
 from auctune.service.zones.auction.zone import (
     earliest_feasible_slot,
@@ -48,12 +49,18 @@ _ROUNDING = 1e-9
 
 
 class AuctionVerifier(LogVerifier[AuctionState, Admission]):
-    """Verifies an auction's log: decisions, price updates and new plans, by its mechanism."""
+    """Verifies an auction's log: decisions, price updates and new plans, by its mechanism.
+
+    Args:
+        model: before the first event.
+        rolls: as of `window_rolls`.
+    """
 
     counted = ("decisions", "lessons", "plans")
 
-    def __init__(self, model: AuctionModel) -> None:
+    def __init__(self, model: AuctionModel, *, rolls: bool = True) -> None:
         super().__init__(model)
+        self._rolls = rolls
         # Slots and price updates of the mechanism that must come next in the log.
         self._updates: list[Event] = []
         # Newest event that has changed the mechanism while it was verified.
@@ -112,7 +119,9 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
             **body,
             "decision": decision_record(decision),
             "budget_remaining": str(task.budget) if is_over else None,
-            "earliest": earliest_feasible_slot(mechanism, task, decision, slot),
+            "earliest": earliest_feasible_slot(mechanism, task, decision, slot)
+            if self._rolls
+            else None,
         }
 
     def _advance(self, slot: int) -> None:
@@ -215,7 +224,8 @@ class AuctionReplay(ZoneReplay[AuctionOutcome]):
         found = self.source.snapshots.load_latest(
             log.zone, lambda body: decode_snapshot(empty, body), until=log.last_seq_before
         )
-        return AuctionVerifier(empty() if found is None else found.state)
+        model = empty() if found is None else found.state
+        return AuctionVerifier(model, rolls=window_rolls(log.opened))
 
     def recorded_outcome(self, progress: Progress) -> AuctionOutcome:
         tick = self._begin("as recorded", progress)

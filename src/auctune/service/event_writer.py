@@ -14,7 +14,7 @@ from auctune.service.integrations.wandb_logger import NEW_RUNS, mark_runs
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
 from auctune.service.storage import Row, tables
-from auctune.service.storage.batch import WriteBatch
+from auctune.service.storage.batch import StoreError, WriteBatch
 from auctune.service.storage.committer import Committer
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.events import ZoneEvent
@@ -46,6 +46,11 @@ class LogWriter:
         self._open_jobs = open_jobs
         self._metrics = metrics
         self._notifier = notifier
+
+    @property
+    def outage(self) -> StoreError | None:
+        """Why nothing is written now, or None."""
+        return self._committer.outage
 
     def next_seq(self) -> int:
         return self._committer.next_seq()

@@ -121,19 +121,25 @@ class RunFolder(RunDirectory):
                     shutil.rmtree(self.root)
 
     @contextmanager
-    def staged(self, files: Mapping[str, Path]) -> Iterator["RunFolder"]:
+    def staged(
+        self, files: Mapping[str, Path], fields: Mapping[str, str] | None = None
+    ) -> Iterator["RunFolder"]:
         """Start a run, in place of an earlier one; an error leaves the folder as it was.
 
         Args:
             files: what the run reads, by the names in its file; a folder is that of an adapter.
+            fields: fields of the run's file that name them, for errors.
 
         Yields:
             The staged folder: the inputs are in it, and the log is to be created in it.
+
+        Raises:
+            InputError: if one of the files cannot be read, or a folder holds no adapter.
         """
         staging = RunFolder(self.root / STAGING)
         _empty(staging.root)
         try:
-            staging._copy(files)
+            staging._copy(files, fields or {})
             yield staging
         except BaseException:
             shutil.rmtree(staging.root)
@@ -151,13 +157,16 @@ class RunFolder(RunDirectory):
             for path in self.root.glob(pattern):
                 path.unlink()
 
-    def _copy(self, files: Mapping[str, Path]) -> None:
+    def _copy(self, files: Mapping[str, Path], fields: Mapping[str, str]) -> None:
         self.inputs.mkdir(parents=True)
         names = {}
         for index, (given, path) in enumerate(files.items()):
             names[given] = f"{index:03d}-{path.name[-60:]}"
-            copy = pack_adapter if path.is_dir() else shutil.copyfile
-            copy(path, self.inputs / names[given])
+            copy = pack_adapter if path.is_dir() else _copy_file
+            try:
+                copy(path, self.inputs / names[given])
+            except InputError as error:
+                raise error.within(fields[given]) if given in fields else error from None
         (self.inputs / "names.json").write_text(json.dumps(names, indent=1))
 
     def _put_aside(self, place: Path) -> None:
@@ -167,6 +176,16 @@ class RunFolder(RunDirectory):
         for name in ("state", *self.outputs):
             if (self.root / name).exists():
                 (self.root / name).rename(place / name)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    try:
+        file = source.open("rb")
+    except OSError as error:
+        found = f"cannot be read ({error.strerror})"
+        raise InputError(str(source), found, "a file that can be read") from None
+    with file, target.open("xb") as copy:
+        shutil.copyfileobj(file, copy)
 
 
 def write_json(path: Path, value: object) -> None:

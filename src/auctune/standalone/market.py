@@ -29,7 +29,7 @@ from auctune.engine.console import RunConsole
 from auctune.engine.event_log import read_events
 from auctune.engine.market.demand import Bid
 from auctune.engine.market.market_file import read_market
-from auctune.engine.market.report_data import MarketReport
+from auctune.engine.market.report_data import VERSION, MarketReport
 from auctune.engine.runtime.local import start_fork_server
 from auctune.engine.runtime.messages import NodeMessage
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
@@ -38,7 +38,7 @@ from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.training import Training
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.storage.upcasting import VERSION
+from auctune.service.storage.upcasting import VERSION as LOG_VERSION
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.auction.executors import executor_factory
 from auctune.service.zones.auction.job import AuctionJob, cluster_record
@@ -52,6 +52,7 @@ from auctune.standalone.market_zone import ZONE, MarketScheduler, MarketZone
 from auctune.standalone.preparation import (
     Prepared,
     auction_settings,
+    file_fields,
     input_files,
     node_settings,
     prepare,
@@ -90,7 +91,7 @@ def run_market(path: Path, out: Path, console: Console, *, fresh: bool = False) 
     with RunConsole(console) as shown, folder.locked() as lock:
         # Another process may have begun a run here.
         folder.check_new(fresh=fresh)
-        with folder.staged(files) as staged:
+        with folder.staged(files, file_fields(market, place)) as staged:
             # Only the copies count: a resumed run reads what this one reads.
             if read_market(staged.resolve(""), place) != market:
                 raise InputError(place, "was changed while it was read", "a file that stays")
@@ -145,19 +146,33 @@ def resume_market(out: Path, console: Console) -> MarketReport:
 
 
 def _read_earlier(folder: RunFolder) -> MarketReport:
-    """Return the report of a run that ended under an earlier release, whose log was a journal."""
-    events = read_events(folder.event_log)
-    if not events or events[-1]["type"] != "ended":
+    """Return the report of a run that ended under an earlier release, whose log was a journal.
+
+    Raises:
+        InputError: if the journal is another command's, or the run has not ended.
+    """
+    place, events = f"--resume {folder.root}", read_events(folder.event_log)
+    # Folders of other commands have a journal too.
+    if not events or "inputs/names.json" not in events[0].get("inputs", {}):
+        expected = "the --out folder of an earlier `auctune run`"
+        raise InputError(place, "holds no run of a market file", expected)
+    path = folder.root / "report.json"
+    # A run that was killed may have its last event, and no report yet.
+    if events[-1]["type"] != "ended" or not path.exists():
         expected = "that release to finish it, or a new run with --fresh"
-        raise InputError(f"--resume {folder.root}", "was begun by an earlier release", expected)
-    return MarketReport.from_json(json.loads((folder.root / "report.json").read_bytes()))
+        raise InputError(place, "was begun by an earlier release", expected)
+    try:
+        return MarketReport.from_json(json.loads(path.read_bytes()))
+    except (ValueError, KeyError):
+        expected = f"a report of version {VERSION}"
+        raise InputError(str(path), "is damaged, or of another release", expected) from None
 
 
 def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
     """Return the body of the first event of a market's zone: all that the run follows from."""
-    mechanism, settings = auction_settings(prepared.market)
+    mechanism, _ = auction_settings(prepared.market)
     return {
-        "version": VERSION,
+        "version": LOG_VERSION,
         "kind": AUCTION,
         "base": prepared.market.base,
         "base_source": prepared.base,
@@ -165,7 +180,7 @@ def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
         "cluster": cluster_record(prepared.cluster),
         "profiles": {name: profile.to_json() for name, profile in prepared.profiles.items()},
         "mechanism": mechanism,
-        "settings": settings,
+        "settings": prepared.settings,
         "rolls": False,
         "sample_tokens": prepared.market.sample_tokens,
         "epoch": time.time(),
@@ -285,7 +300,11 @@ class MarketRun:
         for job in zone.call(lambda zone: [*zone.admitted_jobs.values()]):
             if job.needs_repair:
                 self._repair(job)
-        zone.call(scheduler.run_slot)
+        for job in zone.call(scheduler.begin_slot):
+            progress = job.progress
+            self._console.training(
+                slot, job.id, progress.rows, progress.total_rows, progress.last_loss
+            )
         while waiting := scheduler.waiting:
             node, message = self._inbox.get()
             if message["kind"] != "progress":

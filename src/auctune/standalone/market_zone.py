@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from auctune.domain import InputError, Task
+from auctune.domain import Decision, InputError, Task
 from auctune.engine.runtime.channel import ErrorRecord
 from auctune.engine.runtime.messages import NodeError, NodeMessage, TaskQuota, Trained
 from auctune.engine.runtime.supervisor import Executor
@@ -50,6 +50,10 @@ class MarketZone(AuctionZone):
     def task(self, bid: ZoneBid) -> Task:
         return self._tasks[bid.job]
 
+    def _earliest(self, task: Task, decision: Decision) -> None:
+        # For owners who bid again with a later deadline; searching for it may take minutes.
+        return None
+
     def end_jobs(self, failures: Mapping[str, str | None]) -> None:
         """End jobs whose training is over: None, or why it could not go on.
 
@@ -82,6 +86,11 @@ class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
         """Nodes that have not answered yet in the current slot."""
         return {node for _, node in self._in_flight}
 
+    def begin_slot(self, zone: MarketZone) -> Sequence[AuctionJob]:
+        """Dispatch the current slot, and return the jobs that are trained in it."""
+        self.run_slot(zone)
+        return [job for job in zone.admitted_jobs.values() if self.is_running(job.id)]
+
     def on_message(self, zone: MarketZone, node: str, message: NodeMessage) -> None:
         """Handle a message of a node.
 
@@ -108,7 +117,8 @@ class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
                     raise NodeError(f"node {node} {self._exits[node]}")
             case "recovered" if is_waiting:
                 del self._in_flight[slot, node]
-                self._dispatch(zone)
+                # That node alone: what another one had no memory for waits for the next slot.
+                self._dispatch_node(zone, node, self._assignments(zone)[node])
             case _:
                 super().on_message(zone, node, message)
 

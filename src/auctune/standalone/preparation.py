@@ -17,7 +17,7 @@ from auctune.engine.market.supply import make_cluster, threads_per_node
 from auctune.engine.runtime.local import start_node
 from auctune.engine.runtime.messages import NodeError, NodeSettings, WorkerMessage, measure_request
 from auctune.engine.vendors import RepairVendor
-from auctune.registry import build, check_settings
+from auctune.registry import build, check_settings, settled_settings
 from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
 from auctune.train.base import Base, check_device, load_base
@@ -42,6 +42,7 @@ class Prepared:
         base_digest: SHA-256 over its configuration and weights.
         appraiser: sizes data by the base's tokenizer.
         mechanism: a new one, over the empty cluster.
+        settings: of the mechanism, with which a replay makes it without the bids.
         notes: what an operator should know.
     """
 
@@ -54,6 +55,7 @@ class Prepared:
     base_digest: str
     appraiser: Appraiser
     mechanism: Admission
+    settings: dict[str, str]
     notes: tuple[str, ...]
 
 
@@ -97,6 +99,7 @@ def prepare(
         bids = tuple(make_bids(market, cluster, profiles, requests))
         report("readying the auction (compiled once on this machine)", 0.0)
         mechanism = _ready_mechanism(market, cluster, bids)
+        settings = settled_settings(*auction_settings(market), [bid.task for bid in bids])
     except InputError as error:
         raise error.within(place) from None
     return Prepared(
@@ -109,6 +112,7 @@ def prepare(
         base_digest=loaded.digest,
         appraiser=appraiser,
         mechanism=mechanism,
+        settings=settings,
         notes=(
             *_data_notes(requests),
             *_profile_notes(given, loaded),
@@ -128,7 +132,7 @@ def input_files(market: MarketFile, path: Path) -> tuple[str, dict[str, Path]]:
         path: where it is.
 
     Raises:
-        InputError: if there is no such base or file, or a setting of the auction is wrong.
+        InputError: if there is no such base, file or device, or a setting of the auction is wrong.
     """
     files, place = {"": path}, str(path)
     try:
@@ -141,6 +145,8 @@ def input_files(market: MarketFile, path: Path) -> tuple[str, dict[str, Path]]:
                     raise InputError(field, f"there is no folder {given!r}", "an adapter's folder")
             elif not _is_file(found):
                 raise InputError(field, f"there is no file {given!r}", "the path of a file")
+        # They may be large: what can be known before they are copied is checked before.
+        _check_devices(market)
         return resolve_base(market.base, path.parent), files
     except InputError as error:
         raise error.within(place) from None
@@ -153,6 +159,11 @@ def _beside(market: Path, given: str) -> Path:
     except RuntimeError:
         # There is no user of that name, so "~name" is a file's.
         return market.parent / path
+
+
+def file_fields(market: MarketFile, place: str) -> dict[str, str]:
+    """Return for each file that a market names the field that does, for errors."""
+    return {given: f"{place}: {field}" for field, given in _named_files(market)}
 
 
 def _named_files(market: MarketFile) -> Iterable[tuple[str, str]]:

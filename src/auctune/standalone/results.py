@@ -158,7 +158,7 @@ def report_task(task: Task, events: Events) -> ReportTask:
         rows=0 if last is None else last["rows"],
         tokens=0 if last is None else last["tokens"],
         steps=0 if last is None else last["steps"],
-        losses=tuple(LossPoint(*_numbers(losses[step])) for step in sorted(losses)),
+        losses=tuple(LossPoint(*losses[step]) for step in sorted(losses)),
         validation=()
         if last is None
         else tuple(ValidationPoint(*_numbers(point)) for point in last["validation"]),
@@ -195,5 +195,8 @@ def _slow_nodes(prepared: Prepared, events: Iterator[ZoneEvent]) -> Iterator[str
 
 
 def _numbers(point: Sequence[Any]) -> Iterator[Any]:
-    """Yield the numbers of a point; JSON has null for a loss that is not finite."""
+    """Yield the numbers of a validation; JSON has null for a loss that is not finite.
+
+    Training fails before a step with such a loss.
+    """
     return (math.nan if number is None else number for number in point)

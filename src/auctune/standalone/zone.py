@@ -4,11 +4,16 @@ All that a command shows follows from the events of the log, which it reads once
 a resumed run begins with those that it has.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import structlog
 
 from auctune.domain import InputError
 from auctune.service.accounts.budgets import BudgetTracker
@@ -22,13 +27,25 @@ from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.core.actor import ZoneActor, ZoneUnavailableError
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.snapshots import created_event, read_event
-from auctune.service.zones.core.zone import AnyZone, EventWriter
+from auctune.service.zones.core.zone import AnyZone
 
 OWNER = "local"
 """Owner of all jobs of a run."""
 
+_OUTAGE_SECONDS = 1.0
+
 T = TypeVar("T")
 Z = TypeVar("Z", bound=AnyZone)
+
+
+@dataclass(frozen=True, slots=True)
+class _LogicalSlots(SlotClock):
+    """Slots of a run, however short: unix time has a resolution of some 1e-7 s only."""
+
+    reached: Callable[[], int]
+
+    def slot(self) -> int:
+        return self.reached()
 
 
 class LogicalClock:
@@ -41,7 +58,12 @@ class LogicalClock:
 
     def __init__(self, epoch: float, slot_seconds: float) -> None:
         self.slot = 0
-        self.slots = SlotClock(epoch, slot_seconds, lambda: self.slots.slot_start(self.slot))
+        self.slots: SlotClock = _LogicalSlots(
+            epoch,
+            slot_seconds,
+            now=lambda: self.slots.slot_start(self.slot),
+            reached=lambda: self.slot,
+        )
 
 
 class ZoneRun(Generic[Z]):
@@ -59,7 +81,7 @@ class ZoneRun(Generic[Z]):
         on_event: called with each new event, in order, once it is committed.
     """
 
-    def __init__(self, zone: Z, clock: LogicalClock, store: Store, writer: EventWriter) -> None:
+    def __init__(self, zone: Z, clock: LogicalClock, store: Store, writer: LogWriter) -> None:
         self.clock = clock
         self.by_job: dict[str, list[ZoneEvent]] = {}
         self.about_none: list[ZoneEvent] = []
@@ -67,16 +89,22 @@ class ZoneRun(Generic[Z]):
         self._log = EventLog(store.reader)
         self._seq = 0
         self._follow(zone.name)
+        self._writer = writer
         self._actor = ZoneActor(zone, writer)
 
     def call(self, run: Callable[[Z], T]) -> T:
         """Run a command on the zone; return its answer once its events are on disk.
 
         Raises:
-            StoreError: if the log cannot be written.
+            StoreError: if the log cannot be written, for a second or for good.
         """
+        submitted = self._actor.submit(run)
+        while not wait([submitted], _OUTAGE_SECONDS).done:
+            # The committer retries for as long as a service runs; a run is resumed instead.
+            if (outage := self._writer.outage) is not None:
+                raise outage
         try:
-            answer = self._actor.submit(run).result()
+            answer = submitted.result()
         except ZoneUnavailableError as error:
             # Its message is for users of a service, who may not see the reason.
             raise error.__cause__ or error from None
@@ -95,13 +123,15 @@ class ZoneRun(Generic[Z]):
 
 
 @contextmanager
-def open_log(folder: Path) -> Iterator[tuple[Store, EventWriter]]:
+def open_log(folder: Path) -> Iterator[tuple[Store, LogWriter]]:
     """Open the log in a run's state folder, and own it until the context ends; yield its writer.
+
+    What a service writes to its own log meanwhile, a run has as notes and errors.
 
     Raises:
         InputError: if it is damaged, or of another release.
     """
-    with open_store(folder) as store, Committer(store) as committer:
+    with _without_service_log(), open_store(folder) as store, Committer(store) as committer:
         quota = JobQuota(sys.maxsize)
         accounts = AccountRegistry(store.reader, committer)
         budgets = BudgetTracker(accounts, lambda: 0.0, store.reader)
@@ -119,6 +149,16 @@ def read_created(folder: Path, zone: str) -> dict[str, Any]:
     if created is None:
         raise InputError(str(folder), f"has a log without zone {zone}", "the log of a run")
     return created.body
+
+
+@contextmanager
+def _without_service_log() -> Iterator[None]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def _ignore(_: ZoneEvent) -> None:

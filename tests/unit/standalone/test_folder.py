@@ -66,6 +66,26 @@ def test_a_new_run_may_be_made_of_what_lies_in_the_one_that_it_replaces(
     assert {path.name for path in folder.root.iterdir()} == {"state", "mine.txt"}
 
 
+def test_a_file_that_cannot_be_copied_is_named_by_its_field(
+    folder: RunFolder, files: Files, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    # A file that not even root can open.
+    (tmp_path / "loop").symlink_to("loop")
+    fields = {"start": "market.toml: bids[0].start_from", "rows": "market.toml: bids[0].data"}
+    for given, name, expected in (
+        ("start", "empty", r"bids\[0\].start_from: .*/empty: has no adapter_config.json; expected"),
+        ("rows", "loop", r"bids\[0\].data: .*/loop: cannot be read \(.*\); expected a file"),
+    ):
+        with (
+            pytest.raises(InputError, match=f"^market.toml: {expected}"),
+            folder.staged({**files, given: tmp_path / name}, fields),
+        ):
+            pytest.fail("was copied")
+    assert not folder.exists()
+    assert [*folder.root.iterdir()] == []
+
+
 def test_a_start_that_fails_leaves_the_earlier_run(folder: RunFolder, files: Files) -> None:
     _begin(folder, files)
     with pytest.raises(InputError, match="is wrong"), folder.staged(files):

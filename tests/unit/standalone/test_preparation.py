@@ -6,6 +6,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.market.market_file import read_market
+from auctune.registry import build
 from auctune.standalone.preparation import Prepared, input_files
 from auctune.train.tiny import tiny_folder
 from support.market_runs import prepare_market, with_change, write_market
@@ -71,6 +72,20 @@ def test_all_files_that_a_market_names_are_its_inputs_and_itself(tmp_path: Path)
     assert files == {"": market} | {name: market.parent / name for name in names}
 
 
+def test_a_replay_makes_the_mechanism_of_the_papers_prices_without_the_bids(
+    in_cache: Path, tmp_path: Path
+) -> None:
+    market = write_market(tmp_path / "market", with_change(("auction",), {"pricing": "paper"}))
+
+    prepared = prepare_market(market)
+
+    again = build("pdftsp", prepared.cluster, prepared.settings)
+    for bid in sorted(prepared.bids, key=lambda bid: bid.task.arrival):
+        task = bid.task
+        assert again.offer(task, task.arrival) == prepared.mechanism.offer(task, task.arrival)
+    assert prepared.settings.keys() == {"pricing", "alpha", "beta"}
+
+
 def test_a_profile_of_another_base_is_noted(in_cache: Path, tmp_path: Path) -> None:
     market = write_market(tmp_path / "market")
     profile = tmp_path / "market" / "slow.json"
@@ -104,3 +119,11 @@ def test_rows_that_lose_their_ends_are_noted_and_many_are_refused_unless_their_o
     shutil.copy(data, tmp_path / "other" / "sums.jsonl")
     (note,) = _other_notes(prepare_market(insisting))
     assert "are truncated: 10 of 50" in note
+
+
+def test_a_device_that_is_not_there_shows_before_anything_is_copied(tmp_path: Path) -> None:
+    types = {"slow": {"profile": "slow.json"}, "gpu": {"profile": "slow.json", "device": "cuda:99"}}
+    market = write_market(tmp_path / "market", with_change(("node_types",), types))
+
+    with pytest.raises(InputError, match=r"market.toml: node_types.gpu: device: 'cuda:99'"):
+        input_files(read_market(market), market)

@@ -1,6 +1,8 @@
+import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from auctune.domain import Cell, Decision, Reason, Schedule, Task
@@ -8,7 +10,9 @@ from auctune.engine.market.report_data import TaskState
 from auctune.engine.records import decision_record, read_decision
 from auctune.engine.runtime.messages import TaskResult
 from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.standalone.folder import write_json
 from auctune.standalone.results import report_task
+from support.sample_report import make_report
 
 CELLS = (Cell(0, "alpha"), Cell(2, "beta"), Cell(3, "beta"))
 ADMITTED = Decision(
@@ -72,11 +76,18 @@ def test_steps_that_were_trained_again_from_an_older_checkpoint_count_once() -> 
     assert [point.step for point in report_task(TASK, events).losses] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_loss_that_is_not_finite_is_null_in_the_log() -> None:
+def test_a_validation_loss_that_is_not_finite_is_null_in_log_and_report(tmp_path: Path) -> None:
     diverged = _trained(0, range(1, 3), "failed")
-    diverged.body["result"]["losses"] = [[1, 4, 40, 9.0, 0.5], [2, 8, 80, None, 0.0]]
+    diverged.body["result"]["validation"] = [[1, 4, None, 0.0]]
 
     task = report_task(TASK, [_decided(ADMITTED), diverged])
 
     assert task.state is TaskState.FAILED
-    assert math.isnan(task.losses[-1].loss)
+    assert math.isnan(task.validation[-1].loss)
+    sample = make_report()
+    names = zip(sample.nodes, ("alpha", "beta"), strict=True)
+    nodes = tuple(replace(node, id=name) for node, name in names)
+    report = replace(sample, nodes=nodes, tasks=(task,))
+    write_json(tmp_path / "report.json", report.to_json())
+    (written,) = json.loads((tmp_path / "report.json").read_bytes())["tasks"]
+    assert written["validation"] == [{"epoch": 1, "rows": 4, "loss": None, "token_accuracy": 0.0}]

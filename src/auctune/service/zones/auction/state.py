@@ -236,10 +236,15 @@ def build_mechanism(
 ) -> Admission:
     """Return a mechanism for the empty market of a zone, otherwise as `empty_model`."""
     cluster = read_cluster(opened["cluster"])
-    # A market without a service ends with its last slot; the window of a service's zone rolls.
-    if energy is None and opened.get("rolls", True):
+    if energy is None and window_rolls(opened):
         energy = RepeatedEnergy(cluster)
     return build(name, cluster, settings, energy=energy)
+
+
+def window_rolls(opened: Mapping[str, Any]) -> bool:
+    """Return whether a zone's window of slots moves on; without a service it is all the market."""
+    rolls: bool = opened.get("rolls", True)
+    return rolls
 
 
 def mechanism_event_data(event: Event) -> AuctionSlotStarted | PricesUpdated:

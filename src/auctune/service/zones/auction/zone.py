@@ -334,11 +334,14 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             offers={offer.vendor: offer.reference for offer in bid.offers if offer.reference},
             decision=decision,
             budget_remaining=task.budget if decision.reason is Reason.OVER_BUDGET else None,
-            earliest=earliest_feasible_slot(self.mechanism, task, decision, self.state.slot),
+            earliest=self._earliest(task, decision),
             line=None
             if line is None
             else {"deadline": line.deadline, "schedule": schedule_record(line.schedule)},
         )
+
+    def _earliest(self, task: Task, decision: Decision) -> int | None:
+        return earliest_feasible_slot(self.mechanism, task, decision, self.state.slot)
 
     def _within_budget(self, task: Task) -> Decision | None:
         """Return the rejection of a bid whose price is above the budget, or None."""

@@ -135,14 +135,17 @@ class SlotScheduler(ABC, Generic[Z, J]):
                 self._on_node_recovered(zone, node)
 
     def _dispatch(self, zone: Z) -> None:
-        slot = zone.event_slot
         for node, jobs in self._assignments(zone).items():
-            if (slot, node) in self._in_flight:
-                continue
-            requests = [self._request(zone, job) for job in jobs if self._can_train(zone, job)]
-            if requests:
-                self._in_flight[slot, node] = frozenset(one.job.id for one in requests)
-                self._executor.train(slot, node, requests, self._slot_end(zone))
+            self._dispatch_node(zone, node, jobs)
+
+    def _dispatch_node(self, zone: Z, node: str, jobs: Sequence[J]) -> None:
+        slot = zone.event_slot
+        if (slot, node) in self._in_flight:
+            return
+        requests = [self._request(zone, job) for job in jobs if self._can_train(zone, job)]
+        if requests:
+            self._in_flight[slot, node] = frozenset(one.job.id for one in requests)
+            self._executor.train(slot, node, requests, self._slot_end(zone))
 
     def _request(self, zone: Z, job: J) -> TaskQuota:
         training = job.training
