@@ -11,7 +11,7 @@ killed resumes in the slot that it was in, with what is not trained of it.
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,11 +32,9 @@ from auctune.engine.event_log import read_events
 from auctune.service.config.edge import read_supply, supply_record
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.training import Training
-from auctune.service.storage import EventLog, Snapshots
 from auctune.service.storage.upcasting import VERSION
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.snapshots import replay_until
 from auctune.service.zones.core.zone import EventWriter
 from auctune.service.zones.edge.job import EdgeJobState
 from auctune.service.zones.edge.scheduler import slot_request, trained_event
@@ -54,7 +52,7 @@ from auctune.standalone.edge_report import (
     write_report,
 )
 from auctune.standalone.folder import RunFolder
-from auctune.standalone.zone import OWNER, LogicalClock, ZoneRun, open_log, read_created
+from auctune.standalone.zone import OWNER, ZoneRun, open_zone, read_created
 
 ZONE = "edge"
 """Name of an instance's zone in its log."""
@@ -242,19 +240,16 @@ def _read_inputs(created: Mapping[str, Any], folder: RunFolder) -> EdgeRunInputs
     return EdgeRunInputs(instance, trainings, params, created["device"], created["ray"])
 
 
-@contextmanager
 def _open_zone(
     inputs: EdgeRunInputs, created: Mapping[str, Any], folder: RunFolder
-) -> Iterator[ZoneRun[InstanceZone]]:
+) -> AbstractContextManager[ZoneRun[InstanceZone]]:
     """Open the zone of an instance, as its log in a folder has it."""
-    clock = LogicalClock(created["epoch"], created["slot_seconds"])
     jobs = {job.id: job for job in inputs.instance.jobs}
-    with open_log(folder.state) as (store, writer):
-        log, snapshots = EventLog(store.reader), Snapshots(store.reader)
-        model, _ = replay_until(ZONE, lambda: empty_model(created), log, snapshots)
-        zone = InstanceZone(jobs, clock.slots, model, writer)
-        with closing(ZoneRun(zone, clock, store, writer)) as run:
-            yield run
+
+    def make(model: EdgeModel, clock: SlotClock, writer: EventWriter) -> InstanceZone:
+        return InstanceZone(jobs, clock, model, writer)
+
+    return open_zone(ZONE, created, folder.state, lambda: empty_model(created), make)
 
 
 def _run(folder: EdgeRunFolder, shown: EdgeConsole) -> EdgeRunReport:

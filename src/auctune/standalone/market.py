@@ -13,8 +13,8 @@ same decisions and payments.
 import json
 import queue
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,6 @@ from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.engine.vendors import RepairReport
 from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.training import Training
-from auctune.service.storage import EventLog, Snapshots
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.storage.upcasting import VERSION as LOG_VERSION
 from auctune.service.zones.auction.events import AuctionEventType
@@ -45,8 +44,9 @@ from auctune.service.zones.auction.job import AuctionJob, cluster_record
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.auction.supply import Bid as ZoneBid
 from auctune.service.zones.auction.supply import Supply
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted
-from auctune.service.zones.core.snapshots import replay_until
+from auctune.service.zones.core.zone import EventWriter
 from auctune.standalone.folder import RunFolder
 from auctune.standalone.market_zone import ZONE, MarketScheduler, MarketZone
 from auctune.standalone.preparation import (
@@ -64,7 +64,7 @@ from auctune.standalone.results import (
     write_outcome,
     write_task,
 )
-from auctune.standalone.zone import OWNER, LogicalClock, ZoneRun, open_log, read_created
+from auctune.standalone.zone import OWNER, ZoneRun, open_zone, read_created
 
 # A worker saves all of its tasks before it exits, however large they are.
 _POLICY = SupervisorPolicy(stop_seconds=30.0)
@@ -189,25 +189,21 @@ def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
     }
 
 
-@contextmanager
 def _open_zone(
     prepared: Prepared, created: Mapping[str, Any], folder: RunFolder
-) -> Iterator[ZoneRun[MarketZone]]:
+) -> AbstractContextManager[ZoneRun[MarketZone]]:
     """Open the zone of a market, as its log in a folder has it."""
-    clock = LogicalClock(created["epoch"], created["slot_seconds"])
     market = prepared.market
     supply = Supply(market.base, prepared.cluster, prepared.profiles, market.sample_tokens)
     tasks = {bid.task.id: bid.task for bid in prepared.bids}
-    with open_log(folder.state) as (store, writer):
-        model, _ = replay_until(
-            ZONE,
-            lambda: AuctionModel(AuctionState(cluster=prepared.cluster), prepared.mechanism),
-            EventLog(store.reader),
-            Snapshots(store.reader),
-        )
-        zone = MarketZone(tasks, supply, model, clock.slots, writer)
-        with closing(ZoneRun(zone, clock, store, writer)) as run:
-            yield run
+
+    def empty() -> AuctionModel:
+        return AuctionModel(AuctionState(cluster=prepared.cluster), prepared.mechanism)
+
+    def make(model: AuctionModel, clock: SlotClock, writer: EventWriter) -> MarketZone:
+        return MarketZone(tasks, supply, model, clock, writer)
+
+    return open_zone(ZONE, created, folder.state, empty, make)
 
 
 def _run(

@@ -6,9 +6,9 @@ a resumed run begins with those that it has.
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -22,11 +22,19 @@ from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.event_writer import LogWriter
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
-from auctune.service.storage import Committer, EventLog, Store, open_readonly, open_store
+from auctune.service.storage import (
+    Committer,
+    EventLog,
+    Snapshots,
+    Store,
+    open_readonly,
+    open_store,
+)
 from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.core.actor import ZoneActor, ZoneUnavailableError
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.snapshots import created_event, read_event
+from auctune.service.zones.core.snapshots import created_event, read_event, replay_until
+from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.core.zone import AnyZone
 
 OWNER = "local"
@@ -35,6 +43,7 @@ OWNER = "local"
 _OUTAGE_SECONDS = 1.0
 
 T = TypeVar("T")
+M = TypeVar("M", bound=ZoneModel[Any, Any])
 Z = TypeVar("Z", bound=AnyZone)
 
 
@@ -136,6 +145,33 @@ def open_log(folder: Path) -> Iterator[tuple[Store, LogWriter]]:
         accounts = AccountRegistry(store.reader, committer)
         budgets = BudgetTracker(accounts, lambda: 0.0, store.reader)
         yield store, LogWriter(committer, budgets, quota, Metrics(quota), Notifier())
+
+
+@contextmanager
+def open_zone(
+    name: str,
+    created: Mapping[str, Any],
+    state: Path,
+    empty: Callable[[], M],
+    make: Callable[[M, SlotClock, LogWriter], Z],
+) -> Iterator[ZoneRun[Z]]:
+    """Open the zone of a run, as the log in its state folder has it.
+
+    Args:
+        name: of the zone.
+        created: body of its first event, which may be yet to be recorded.
+        state: folder of the log.
+        empty: makes the model of a zone without events.
+        make: makes the zone of a model, a clock and a writer.
+
+    Raises:
+        InputError: if the log is damaged, or of another release.
+    """
+    clock = LogicalClock(created["epoch"], created["slot_seconds"])
+    with open_log(state) as (store, writer):
+        model, _ = replay_until(name, empty, EventLog(store.reader), Snapshots(store.reader))
+        with closing(ZoneRun(make(model, clock.slots, writer), clock, store, writer)) as run:
+            yield run
 
 
 def read_created(folder: Path, zone: str) -> dict[str, Any]:

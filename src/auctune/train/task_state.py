@@ -66,6 +66,7 @@ class TaskState(RowCursor):
         kept_epochs: number of the last epochs whose adapters are kept.
 
     Attributes:
+        weights: its adapter.
         batch_sums: float32 [2], of the batch's target tokens so far: their losses, their hits.
         batch_tokens, tokens: of the batch so far; of all full batches before.
         curve: (step, rows, tokens, loss, accuracy) of each optimizer step; the accuracy is the
@@ -81,7 +82,7 @@ class TaskState(RowCursor):
         self, job: LoraJob, counts: DataCounts, weights: FlatAdapter, kept_epochs: int = 0
     ) -> None:
         super().__init__(job, counts)
-        self._weights, self._kept_epochs = weights, kept_epochs
+        self.weights, self._kept_epochs = weights, kept_epochs
         self.optimizer = AdapterOptimizer(job, weights.values, weights.gradients, self.num_steps)
         self.batch_sums = torch.zeros(2, device=weights.values.device)
         self.steps = self.tokens = self.batch_tokens = 0
@@ -92,11 +93,6 @@ class TaskState(RowCursor):
         self.epoch_adapters: list[EpochAdapter] = []
         self.state: JobState = "training"
         self.note = ""
-
-    @property
-    def weights(self) -> FlatAdapter:
-        """Its adapter."""
-        return self._weights
 
     def remaining_rows(self, target: int) -> int:
         """Return the rows from here to a cumulative number; 0 once the job has ended."""

@@ -20,6 +20,7 @@ from auctune.domain import InputError
 from auctune.domain.errors import AuctuneError
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.storage import StoredChunk
+from auctune.engine.elastic.contributions import COLUMNS
 from auctune.engine.elastic.errors import as_slot_error
 from auctune.engine.elastic.gradient_worker import Array
 from auctune.engine.elastic.reducer import checkpoint_record, read_checkpoint
@@ -160,8 +161,7 @@ class SlotRun:
         task, job = self._task, self._task.training.config
         loaded = self._load_chunks()
         sizes = {chunk: rows for one in loaded for chunk, rows in one["sizes"]}
-        begun = self._begin()
-        weights, num_bytes = begun["arrays"][0], 4 * begun["num_parameters"]
+        weights, num_bytes = self._begin()
         self._begun, crossed = time.perf_counter(), 0
         losses: list[CurvePoint] = []
         last_epoch, last_targets = 0.0, 0
@@ -222,8 +222,11 @@ class SlotRun:
             requests.append(one.worker.request(message))
         return self._wait(requests)
 
-    def _begin(self) -> Message:
+    def _begin(self) -> tuple[Any, int]:
         """Give the server the state from which the slot goes on.
+
+        Returns:
+            Handle of the weights, and their bytes.
 
         Raises:
             InputError: if the workers' bases differ.
@@ -249,7 +252,8 @@ class SlotRun:
                     f"of digest {found[:12]} at site {one.site}",
                     f"{message['base_digest'][:12]}, with which the job began",
                 )
-        return self._wait([task.server.request(message)])[0]
+        (begun,) = self._wait([task.server.request(message)])
+        return begun["arrays"][0], 4 * message["num_parameters"]
 
     def _compute(self, weights: Any, batch: Sequence[ChunkRows]) -> tuple[Message, int]:
         """Return the gradients of a batch in its order, and how often arrays crossed sites.
@@ -264,12 +268,11 @@ class SlotRun:
                 message = {"do": "compute", "parts": parts, "arrays": [weights]}
                 calls.append((one, mine))
                 requests.append(one.worker.request(message))
-        names = ("arrays", "losses", "hits", "num_targets", "num_tokens")
         found: dict[ChunkRows, Mapping[str, Any]] = {}
         for (_, mine), answer in zip(calls, self._wait(requests), strict=True):
             for index, part in enumerate(mine):
-                found[part] = {name: answer[name][index] for name in names}
-        gradients = {name: [found[part][name] for part in batch] for name in names}
+                found[part] = {name: answer[name][index] for name in COLUMNS}
+        gradients = {name: [found[part][name] for part in batch] for name in COLUMNS}
         away = [(one.site, len(mine)) for one, mine in calls if one.site != self._task.server_site]
         return gradients, len({site for site, _ in away}) + sum(count for _, count in away)
 

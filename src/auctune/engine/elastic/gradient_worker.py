@@ -33,6 +33,7 @@ from pydantic import TypeAdapter
 from auctune.domain import AuctuneError
 from auctune.domain.dataset import DataSet, RowKind
 from auctune.domain.epoch_metrics import EpochMetrics
+from auctune.engine.elastic.contributions import contributions_record
 from auctune.engine.elastic.errors import Verbs, failed_message, serve
 from auctune.engine.runtime.channel import Message, ParentChannel
 from auctune.engine.runtime.training_lock import TrainingLock
@@ -192,14 +193,7 @@ def _compute(worker: "GradientWorker", lock: TrainingLock, message: Message) -> 
     parts = [RowRange(*one) if len(one) == 2 else ChunkRows(*one) for one in message["parts"]]
     with lock.hold():
         found = [worker.compute(part) for part in parts]
-    return {
-        "kind": "gradients",
-        "losses": [one.loss for one in found],
-        "hits": [one.hits for one in found],
-        "num_targets": [one.num_targets for one in found],
-        "num_tokens": [one.num_tokens for one in found],
-        "arrays": [one.gradient for one in found],
-    }
+    return {"kind": "gradients", **contributions_record(found)}
 
 
 def _validate(worker: "GradientWorker", lock: TrainingLock, message: Message) -> Message:

@@ -3,7 +3,7 @@
 | to the worker | from the worker |
 | --- | --- |
 | begin {base_digest, num_parameters, counts and parameters, or total_rows} + weights; or also \
-{names, state} + tensors of a checkpoint | begun {num_parameters, curve, warnings, ...} + weights |
+{names, state} + tensors of a checkpoint | begun {curve, warnings, ...} + weights |
 | reduce {SUMS, is_last} + the gradient of each micro-batch, in their order | reduced {...}; with \
 the last ones of a batch {point, ...} + weights after its step |
 | validated {SUMS, is_last} | counted {...}; with the last ones of an epoch + weights |
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from auctune.engine.elastic.contributions import read_contributions
 from auctune.engine.elastic.errors import Verbs, serve
 from auctune.engine.runtime.channel import Message, ParentChannel
 from auctune.engine.runtime.worker import WorkerSpec
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from auctune.train.data_parallel.reducer import Reducer
 
 _WORKER = "auctune.engine.elastic.reducer"
-_NO_GRADIENT = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,7 @@ class ReducerVerbs:
         arrays = [torch.tensor(one) for one in message["arrays"]]
         has_checkpoint = "names" in message
         shapes = {name: tuple(shape) for name, shape in message.get("parameters", ())}
-        num_parameters = message["num_parameters"]
-        values = torch.zeros(num_parameters) if has_checkpoint else arrays[0]
+        values = torch.zeros(message["num_parameters"]) if has_checkpoint else arrays[0]
         weights = FlatAdapter(shapes, values, torch.zeros_like(values))
         digest = message["base_digest"]
         if "counts" in message:
@@ -109,7 +108,6 @@ class ReducerVerbs:
             warnings = self._reducer.restore(read_checkpoint(message, arrays))
         return {
             "kind": "begun",
-            "num_parameters": num_parameters,
             "curve": self._reducer.curve,
             "warnings": warnings,
             **self._with_weights(self._reducer),
@@ -118,7 +116,7 @@ class ReducerVerbs:
     def reduce(self, message: Message) -> Message:
         """Add gradients up in their order, and take a step at the end of a batch."""
         assert self._reducer is not None
-        for one, num_rows in _contributions(message, message["arrays"]):
+        for one, num_rows in _contributions(message):
             self._reducer.add(one, num_rows)
         if not message["is_last"]:
             return {"kind": "reduced", **self._reducer.progress()}
@@ -127,9 +125,11 @@ class ReducerVerbs:
 
     def validated(self, message: Message) -> Message:
         """Count rows of the validation data, in their order."""
+        from auctune.train.data_parallel.reducer import FileReducer
+
         reducer = self._reducer
-        assert reducer is not None
-        for one, num_rows in _contributions(message, [_NO_GRADIENT] * len(message["losses"])):
+        assert isinstance(reducer, FileReducer), "sites have no validation data of an epoch"
+        for one, num_rows in _contributions(message):
             reducer.count_validated(one, num_rows)
         if not message["is_last"]:
             return {"kind": "counted", **reducer.progress()}
@@ -147,14 +147,9 @@ class ReducerVerbs:
         return {**reducer.progress(), "arrays": [reducer.weights]}
 
 
-def _contributions(
-    message: Message, gradients: Sequence[Any]
-) -> Iterator[tuple[Contribution, int]]:
-    """Yield the micro-batches of a message, and the rows of each."""
-    names = ("losses", "hits", "num_targets", "num_tokens", "num_rows")
-    columns = [gradients, *(message[name] for name in names)]
-    for gradient, loss, hits, num_targets, num_tokens, num_rows in zip(*columns, strict=True):
-        yield Contribution(gradient, loss, hits, num_targets, num_tokens), num_rows
+def _contributions(message: Message) -> Iterator[tuple[Contribution, int]]:
+    """Return the micro-batches of a message, and the rows of each."""
+    return zip(read_contributions(message), message["num_rows"], strict=True)
 
 
 def main(parent: ParentChannel[Any], argument: Message) -> None:

@@ -5,14 +5,14 @@ in their order, and writes its checkpoints. It does not know the workers: whoeve
 micro-batch is the same, and one whose worker exited is requeued.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import CheckpointError
+from auctune.engine.elastic.contributions import contributions_record
 from auctune.engine.elastic.gradient_worker import Array
 from auctune.engine.elastic.reducer import checkpoint_record, read_checkpoint
 from auctune.engine.runtime.channel import Message
@@ -115,13 +115,13 @@ class ElasticTrainer:
 
     @property
     def state(self) -> JobState:
-        """Whether it trains, and how it has ended."""
+        """State of the training: it goes on, or how it has ended."""
         state: JobState = self._progress["state"]
         return state
 
     @property
     def is_done(self) -> bool:
-        """Whether the training has ended."""
+        """Return whether the training has ended."""
         return self.state != "training"
 
     @property
@@ -180,11 +180,11 @@ class ElasticTrainer:
         if cursor.is_validating:
             num_rows = min(self._micro_batch, cursor.validation_remaining)
             is_last = num_rows == cursor.validation_remaining
-            self._send("validated", one, num_rows, {"is_last": is_last})
+            self._send("validated", one, num_rows, is_last)
         else:
             num_rows = min(self._micro_batch, cursor.batch_remaining)
             is_last = num_rows == cursor.batch_remaining
-            self._send("reduce", one, num_rows, {"is_last": is_last, "arrays": [one.gradient]})
+            self._send("reduce", one, num_rows, is_last)
             self._batch_tokens += one.num_tokens
         cursor.seek(self.rows + num_rows)
         if is_last:
@@ -231,17 +231,15 @@ class ElasticTrainer:
         saved = self._finish_requests()
         return read_checkpoint(saved, saved["arrays"])
 
-    def _send(self, verb: str, one: Contribution, num_rows: int, more: Mapping[str, Any]) -> None:
+    def _send(self, verb: str, one: Contribution, num_rows: int, is_last: bool) -> None:
         """Send the next micro-batch to the reducer; does not wait."""
         message = {
             "do": verb,
-            "losses": [one.loss],
-            "hits": [one.hits],
-            "num_targets": [one.num_targets],
-            "num_tokens": [one.num_tokens],
+            "is_last": is_last,
             "num_rows": [num_rows],
+            **contributions_record([one]),
         }
-        self._requests.append(self._reducer.request({**message, **more}))
+        self._requests.append(self._reducer.request(message))
 
     def _finish_requests(self) -> Message:
         """Wait for all answers of the reducer, and return the last one."""

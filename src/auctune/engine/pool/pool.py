@@ -134,9 +134,9 @@ class Pool:
     """
 
     keeps_best: ClassVar[bool] = False
-    """Whether a checkpoint of each job's best quantum is kept."""
+    """True if a checkpoint of each job's best quantum is kept."""
     measures_new: ClassVar[bool] = True
-    """Whether speed and memory of a new job are measured by training some batches."""
+    """True if speed and memory of a new job are measured by training some batches."""
 
     def __init__(
         self,

@@ -11,12 +11,13 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
+from auctune.engine.elastic.contributions import read_contributions
 from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.trainer import ElasticTrainer
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
 from auctune.engine.spot.provider import Instance, SpotRunError
-from auctune.train.data_parallel.batches import Contribution, RowRange
+from auctune.train.data_parallel.batches import RowRange
 from auctune.train.row_cursor import DataCounts
 
 
@@ -148,8 +149,7 @@ class WorkerPool:
         assert worker.part is not None
         part, worker.part = worker.part, None
         result.delivered.append(worker.instance)
-        names = ("arrays", "losses", "hits", "num_targets", "num_tokens")
-        self._trainer.add_gradient(part, Contribution(*(message[name][0] for name in names)))
+        self._trainer.add_gradient(part, *read_contributions(message))
 
     def _drop(self, worker: _PooledWorker, result: PollResult) -> None:
         self.remove(worker.instance)

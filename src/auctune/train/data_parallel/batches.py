@@ -15,6 +15,9 @@ from auctune.numerics.rng import stream
 
 Floats = NDArray[np.float32]
 
+NO_GRADIENT: Floats = np.zeros(0, np.float32)
+"""Gradient of rows that are only evaluated."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class RowRange:

@@ -18,7 +18,13 @@ from auctune.domain.dataset import DataSet
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
-from auctune.train.data_parallel.batches import ChunkRows, Contribution, Floats, RowRange
+from auctune.train.data_parallel.batches import (
+    NO_GRADIENT,
+    ChunkRows,
+    Contribution,
+    Floats,
+    RowRange,
+)
 from auctune.train.export import export_adapter, write_adapter
 from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, load_start, lora_config
@@ -259,7 +265,7 @@ class GradientWorker:
 
     def _evaluate(self, rows: Sequence[BatchRow], num_targets: int) -> Contribution:
         sums = self._run(self.step.evaluate, rows)
-        return Contribution(np.zeros(0, np.float32), *sums, num_targets)
+        return Contribution(NO_GRADIENT, *sums, num_targets)
 
     def _run(
         self, run: Callable[[MicroBatch], dict[str, Tensor]], rows: Sequence[BatchRow]

@@ -14,7 +14,7 @@ import torch
 
 from auctune.domain.errors import CheckpointError
 from auctune.train.checkpoint import Checkpoint
-from auctune.train.data_parallel.batches import Contribution, Floats
+from auctune.train.data_parallel.batches import NO_GRADIENT, Contribution, Floats
 from auctune.train.job import CurvePoint, LoraJob
 from auctune.train.multilora.optimizer import AdapterOptimizer, FlatAdapter
 from auctune.train.reproducible import deterministic
@@ -28,7 +28,6 @@ from auctune.train.task_state import (
 )
 
 _MODE = "exact"
-_NO_GRADIENT = np.zeros(0, np.float32)
 
 
 class Reducer(ABC):
@@ -74,10 +73,6 @@ class Reducer(ABC):
     def curve(self) -> Sequence[CurvePoint]:
         """Points of all steps that are known here."""
         return ()
-
-    def count_validated(self, one: Contribution, num_rows: int) -> None:
-        """Count rows of the validation data; the last of them end an epoch."""
-        raise NotImplementedError
 
     @abstractmethod
     def progress(self) -> dict[str, Any]:
@@ -129,6 +124,7 @@ class FileReducer(Reducer):
         return None if self.task.state == "failed" else self.task.curve[-1]
 
     def count_validated(self, one: Contribution, num_rows: int) -> None:
+        """Count rows of the validation data; the last of them end an epoch."""
         self.task.count_validated(num_rows, one.loss, one.hits)
 
     def progress(self) -> dict[str, Any]:
@@ -173,7 +169,7 @@ class PlanReducer(Reducer):
         self._added: list[tuple[Contribution, int]] = []
 
     def _count(self, one: Contribution, num_rows: int) -> None:
-        self._added.append((replace(one, gradient=_NO_GRADIENT), num_rows))
+        self._added.append((replace(one, gradient=NO_GRADIENT), num_rows))
 
     def _step(self) -> CurvePoint:
         added, self._added = self._added, []

@@ -53,7 +53,7 @@ class TaskRows:
 
     @property
     def has_pairs(self) -> bool:
-        """Whether rows are pairs of answers."""
+        """Return whether rows are pairs of answers."""
         return self.cursor.job.method == "dpo"
 
     @property
@@ -155,6 +155,8 @@ class TrainingTask(TaskState):
         rows: its rows, from its position on.
     """
 
+    weights: AdapterWeights
+
     def __init__(
         self,
         job: LoraJob,
@@ -167,10 +169,6 @@ class TrainingTask(TaskState):
         super().__init__(job, count_data(job, data, validation), weights, kept_epochs)
         # Without a cycle, a job that is unloaded is out of memory at once.
         self.rows = TaskRows(weakref.proxy(self), weights, data, validation)
-
-    @property
-    def weights(self) -> AdapterWeights:
-        return self.rows.weights
 
 
 def count_data(
