@@ -71,13 +71,21 @@ class At:
             self._act()
 
 
+def on_cluster() -> list[int]:
+    """Workers of this test on its cluster: all nodes are descendants of the test's process."""
+    return _processes(lambda line: line.startswith(b"ray::WorkerActor"))
+
+
 def computing() -> list[int]:
-    """Workers of this test: all nodes of its cluster are descendants of its process."""
+    """Workers of this test, those of its cluster and those beside it."""
+    return on_cluster() + _processes(lambda line: b"auctune.engine.elastic" in line)
+
+
+def _processes(is_wanted: Callable[[bytes], bool]) -> list[int]:
     found = []
     for pid in descendants(os.getpid()):
         with suppress(OSError):
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"auctune.engine.elastic" in line or line.startswith(b"ray::WorkerActor"):
+            if is_wanted(Path(f"/proc/{pid}/cmdline").read_bytes()):
                 found.append(pid)
     return found
 
@@ -128,7 +136,7 @@ class TestOnACluster:
         # Long enough for both to be ready, however unlike they are.
         order = replace(site.order, training=replace(site.order.training, epochs=16))
         supply = OnRay(rented_nodes.address).supply(MarketTrace.of_slots(PLENTY))
-        listener = At(2, 2, lambda: os.kill(computing()[0], signal.SIGKILL))
+        listener = At(2, 2, lambda: os.kill(on_cluster()[0], signal.SIGKILL))
         folder, policy = tmp_path / "run", fixed(*[(0, 2)] * 6)
         report = site.run(folder, policy, supply, order=order, on_event=listener)
         assert listener.has_acted
