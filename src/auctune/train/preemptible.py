@@ -226,7 +226,7 @@ class PreemptibleLoraJob:
     def resting_bytes(self) -> int:
         if self._offload.is_offloaded:
             return 0
-        start = self._task.rows.start
+        start = self._task.rows.factory.start
         return self._task.optimizer.num_bytes + (0 if start is None else start.nbytes)
 
     @property
@@ -269,7 +269,7 @@ class PreemptibleLoraJob:
 
     def suspend(self) -> None:
         moments = self._task.optimizer.moments
-        weights, start = self._task.weights, self._task.rows.start
+        weights, start = self._task.weights, self._task.rows.factory.start
         tensors = [weights.values, weights.gradients, moments["exp_avg"], moments["exp_avg_sq"]]
         self._offload.offload(tensors if start is None else [*tensors, start])
 

@@ -184,7 +184,7 @@ class MultiLoraTrainer:
         try:
             task = TrainingTask(job, weights, data, validation, kept_epochs=self._kept_epochs)
             if found is None or task.rows.has_pairs:
-                task.rows.load_start(self.base.digest)
+                task.rows.factory.load_start(self.base.digest, job.start_from)
             if found is not None:
                 checkpoint, _, damaged = found
                 warnings += damaged

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 
 from auctune.domain import InputError
 from auctune.domain.base_name import BaseDtype, resolve_base
-from auctune.domain.dataset import DataSet, read_dataset
+from auctune.domain.data_size import check_pairs
+from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.edge.eris import ErisPlayer
 from auctune.edge.job import EdgeJob
 from auctune.edge.prices import ErisParams
@@ -97,7 +98,9 @@ class EdgeTraining:
         if self.validation is None:
             return None
         place = "validation_file" if self.are_uploads else "validation"
-        return read_dataset(Path(self.validation), place)
+        data = read_dataset(Path(self.validation), place)
+        check_pairs(place, self.config.method, has_pairs=data.kind is RowKind.PREFERENCE)
+        return data
 
 
 def micro_batch_of(batch_size: int, limit: int) -> int:
@@ -125,7 +128,7 @@ def adapter_settings(
     )
 
 
-@with_hyperparameters(without=("method", "beta", "epochs", "patience"))
+@with_hyperparameters(without=("epochs", "patience"))
 class TrainingTable(BaseModel):
     """Keys of TRAINING.toml: where rows are, and the hyperparameters of training."""
 

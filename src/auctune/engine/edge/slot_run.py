@@ -225,6 +225,9 @@ class SlotRun:
     def _begin(self) -> tuple[Any, int]:
         """Give the server the state from which the slot goes on.
 
+        Before it, all workers get the adapter that a job with pairs started from, by which they
+        compute references; the first worker gets that of any new job, and has its weights.
+
         Returns:
             Handle of the weights, and their bytes.
 
@@ -233,13 +236,20 @@ class SlotRun:
         """
         task, first = self._task, self._task.workers[0].worker
         message: Message = {"do": "begin", "total_rows": task.total_rows}
-        if task.state is None:
-            start = task.training.config.start_from
+        config = task.training.config
+        has_references = config.method == "dpo" and config.start_from is not None
+        started = [one.worker for one in task.workers] if has_references else [first]
+        begun: list[Message] = []
+        if task.state is None or has_references:
+            start = config.start_from
             arrays = [] if start is None else [np.fromfile(start, np.uint8)]
-            (begun,) = self._wait([first.request({"do": "begin", "arrays": arrays})])
+            request = {"do": "begin", "arrays": arrays}
+            begun = self._wait([worker.request(request) for worker in started])
+        if task.state is None:
             assert first.ready is not None
-            message |= {"base_digest": first.ready["base_digest"], "arrays": begun["arrays"]}
-            message["num_parameters"] = sum(math.prod(shape) for _, shape in begun["parameters"])
+            message |= {"base_digest": first.ready["base_digest"], "arrays": begun[0]["arrays"]}
+            shapes = [shape for _, shape in begun[0]["parameters"]]
+            message["num_parameters"] = sum(map(math.prod, shapes))
         else:
             message |= checkpoint_record(task.state)
             message["base_digest"] = task.state.state["base_digest"]
@@ -252,8 +262,8 @@ class SlotRun:
                     f"of digest {found[:12]} at site {one.site}",
                     f"{message['base_digest'][:12]}, with which the job began",
                 )
-        (begun,) = self._wait([task.server.request(message)])
-        return begun["arrays"][0], 4 * message["num_parameters"]
+        (ready,) = self._wait([task.server.request(message)])
+        return ready["arrays"][0], 4 * message["num_parameters"]
 
     def _compute(self, weights: Any, batch: Sequence[ChunkRows]) -> tuple[Message, int]:
         """Return the gradients of a batch in its order, and how often arrays crossed sites.

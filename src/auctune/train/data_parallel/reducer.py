@@ -182,7 +182,9 @@ class PlanReducer(Reducer):
             self._optimizer.step(self._rows // self._job.batch_size)
             self._steps += 1
             self._rows += sum(num_rows for _, num_rows in added)
-            self._tokens += num_targets
+            # Targets of pairs are pairs.
+            is_pairs = self._job.method == "dpo"
+            self._tokens += sum(one.num_tokens for one, _ in added) if is_pairs else num_targets
         else:
             self._weights.gradients.zero_()
             self._has_diverged, loss = True, math.nan
