@@ -161,7 +161,7 @@ class LoraJobFactory:
         self,
         base: Base,
         max_step_seconds: float | None = None,
-        gradient_checkpointing: bool = False,
+        gradient_checkpointing: int = 0,
     ) -> None:
         self._trainer = MultiLoraTrainer(
             base,

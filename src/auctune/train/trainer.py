@@ -74,7 +74,7 @@ class MultiLoraTrainer:
             are bit-identical only if targets are ends of optimizer batches.
         overhead_tokens: tokens that take as long as the overhead of a pass, as measured by a
             profile.
-        checkpointing: recompute activations in the backward pass, to save memory.
+        checkpointing: as of `ForwardBackward`.
         kept_epochs: number of a job's last epochs whose adapters are written, in PEFT's format, as
             `epochs/N` into its folder.
 
@@ -94,7 +94,7 @@ class MultiLoraTrainer:
         token_budget: int = 512,
         exact_budget: int = 0,
         overhead_tokens: int = OVERHEAD_TOKENS,
-        checkpointing: bool = False,
+        checkpointing: int = 0,
         kept_epochs: int = 0,
     ) -> None:
         check_count(token_budget, "token_budget", 1)

@@ -21,7 +21,13 @@ from auctune.edge.prices import ErisParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.edge.ray_sites import worker_gpus
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.schema import (
+    STRICT,
+    CheckpointInterval,
+    check_schema,
+    hyperparameters_of,
+    with_hyperparameters,
+)
 from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.sim.toml_file import read_toml
@@ -62,7 +68,7 @@ class EdgeTraining:
     dtype: BaseDtype = "float32"
     threads: int = 1
     micro_batch: int = 4
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: int = 0
 
     def __post_init__(self) -> None:
         if self.micro_batch < 1:
@@ -141,7 +147,7 @@ class TrainingTable(BaseModel):
     dtype: BaseDtype = "float32"
     threads: int = 1
     micro_batch: Annotated[int, Field(ge=1)] = 4
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: CheckpointInterval = 0
     rows_move: bool = False
 
 

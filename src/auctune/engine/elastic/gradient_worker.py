@@ -70,7 +70,7 @@ class WorkerSettings:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: int = 0
 
 
 _SETTINGS = TypeAdapter(WorkerSettings)

@@ -62,7 +62,7 @@ class GradientWorker:
     """
 
     def __init__(
-        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: bool = False
+        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: int = 0
     ) -> None:
         prepare_deterministic()
         self._base, self._job, self._threads = base, job, threads

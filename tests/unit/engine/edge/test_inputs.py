@@ -32,7 +32,7 @@ def test_a_job_has_the_defaults_and_its_own_keys(tmp_path: Path) -> None:
     assert found["y"].rows["b"] == str(tmp_path / "there/b.jsonl")
     assert found["y"].validation == str(tmp_path / "v.jsonl")
     assert not found["y"].are_uploads
-    assert [found[name].gradient_checkpointing for name in ("y", "x 1")] == [False, True]
+    assert [found[name].gradient_checkpointing for name in ("y", "x 1")] == [0, 1]
 
 
 def test_a_job_that_starts_from_an_adapter_has_its_settings(tmp_path: Path) -> None:
