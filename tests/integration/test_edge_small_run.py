@@ -10,10 +10,12 @@ import pytest
 from peft import PeftModel
 
 from auctune.domain import InputError
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.edge import EdgeJob, EdgeMarket, Logistic, Site
 from auctune.engine.edge.inputs import EdgeRunInputs, read_inputs, read_training
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.standalone.edge import EdgeRunError, EdgeRunFolder, resume_edge, run_edge
+from auctune.train.adapter_files import WEIGHTS, read_epochs
 from auctune.train.base import load_base
 from support.edge_runs import MARKET as TWO_SITES
 from support.edge_runs import (
@@ -82,6 +84,21 @@ def test_a_bid_in_a_file_becomes_the_adapter_of_one_worker_and_a_bill(tmp_path: 
     assert isinstance(loaded, PeftModel)
     losses = [json.loads(line) for line in (result / "losses.jsonl").read_text().splitlines()]
     assert [one["step"] for one in losses] == list(range(1, alone.state["steps"] + 1))
+    # So are the adapters after each of its slots, with their metrics.
+    kept = read_epochs(result)
+    assert [metrics for metrics, _ in kept] == [
+        EpochMetrics(
+            number,
+            outcome["steps"],
+            losses[outcome["steps"] - 1]["loss"],
+            losses[outcome["steps"] - 1]["token_accuracy"],
+            outcome["validation_loss"],
+            outcome["validation_accuracy"],
+        )
+        for number, outcome in enumerate(logged.outcomes("job"), start=1)
+    ]
+    weights = [(path / WEIGHTS).read_bytes() for _, path in kept]
+    assert weights[-1] == (result / "adapter" / WEIGHTS).read_bytes() != weights[0]
     assert losses[-1]["loss"] < losses[0]["loss"]
     assert all(0 <= one["token_accuracy"] <= 1 for one in losses)
     first, last = (outcome["validation_loss"] for outcome in logged.outcomes("job"))

@@ -62,7 +62,7 @@ def jobs(folder: Path) -> list[LoraJob]:
     ]
 
 
-def train(base: Base, some: list[LoraJob], folder: Path, **options: bool) -> MultiLoraTrainer:
+def train(base: Base, some: list[LoraJob], folder: Path, **options: int) -> MultiLoraTrainer:
     trainer = MultiLoraTrainer(base, **options)  # type: ignore[arg-type]
     for job in some:
         trainer.load(job, folder / job.id)

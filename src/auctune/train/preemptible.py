@@ -23,12 +23,12 @@ import torch
 from torch import Tensor
 
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
-from auctune.train.adapter_files import EPOCHS
+from auctune.train.adapter_files import EPOCHS, KEPT_EPOCHS
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.multilora.task import TrainingTask
-from auctune.train.task_state import KEPT_EPOCHS, capture_state, restore_state
+from auctune.train.task_state import capture_state, restore_state
 from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
 from auctune.train.trainer import MultiLoraTrainer
 

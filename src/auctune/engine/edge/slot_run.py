@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import AuctuneError
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.storage import StoredChunk
@@ -69,6 +70,7 @@ class SlotTask:
         total_rows: of the whole job, over all epochs.
         workers: each chunk is one's.
         server: the parameter server, and its site.
+        number: of the slot among those in which the job trains, from 1.
         validation: rows to measure by, which the first worker evaluates, or None.
         is_last: whether the adapter is exported after it.
     """
@@ -79,6 +81,7 @@ class SlotTask:
     workers: Sequence[PlacedWorker]
     server: RequestWorker
     server_site: str
+    number: int = 1
     validation: Array | None = None
     is_last: bool = False
 
@@ -96,8 +99,8 @@ class SlotResult:
         chunks_crossed, chunk_bytes: chunks that workers got from other sites.
         parameter_bytes: weights and gradients that crossed sites.
         seconds: from the first step to the last.
-        adapter: files in PEFT's format by name, after the last slot; else None, as where training
-            has diverged.
+        kept: files of the adapter in PEFT's format, by name; None where training has diverged.
+        adapter: the same after the last slot, compared with PEFT's; else None.
     """
 
     state: Checkpoint
@@ -110,6 +113,7 @@ class SlotResult:
     chunk_bytes: int
     parameter_bytes: int
     seconds: float
+    kept: dict[str, bytes] | None
     adapter: dict[str, bytes] | None
 
 
@@ -184,11 +188,16 @@ class SlotRun:
                 # It has diverged, and no step will mend it.
                 last_epoch, last_targets = loss, 1
                 break
-        validation_loss = validation_accuracy = adapter = None
+        validation_loss = validation_accuracy = kept = adapter = None
         if num_rows := loaded[0]["num_validation_rows"]:
             validation_loss, validation_accuracy = self._validate(weights, num_rows)
-        if task.is_last and math.isfinite(last_epoch + (validation_loss or 0.0)):
-            adapter = self._export(weights, sizes)
+        if math.isfinite(last_epoch + (validation_loss or 0.0)):
+            if losses:
+                step, _, _, *of_step = losses[-1]
+                found = (*of_step, validation_loss, validation_accuracy)
+                kept = self._export(weights, sizes, EpochMetrics(task.number, step, *found))
+            if task.is_last:
+                adapter = self._export(weights, sizes)
         seconds = time.perf_counter() - self._begun
         away = [
             one for worker in task.workers for one in worker.chunks if one.origin != worker.site
@@ -204,6 +213,7 @@ class SlotRun:
             chunk_bytes=sum(one.num_bytes for one in away),
             parameter_bytes=crossed,
             seconds=seconds,
+            kept=kept,
             adapter=adapter,
         )
 
@@ -297,12 +307,23 @@ class SlotRun:
             num_targets += part["num_targets"]
         return loss / num_targets, hits / num_targets
 
-    def _export(self, weights: Any, sizes: Mapping[int, int]) -> dict[str, bytes]:
-        """Have the first worker that has rows export the adapter, or else the first one."""
+    def _export(
+        self, weights: Any, sizes: Mapping[int, int], metrics: EpochMetrics | None = None
+    ) -> dict[str, bytes]:
+        """Have the first worker that has rows export the adapter, or else the first one.
+
+        Args:
+            weights: handle of its weights.
+            sizes: rows by chunk.
+            metrics: of the slot after which it is kept; None: it is the job's result.
+        """
         workers = self._task.workers
         able = (one for one in workers if any(sizes[number] for number in one.numbers))
         worker = next(able, workers[0]).worker
-        (files,) = self._wait([worker.request({"do": "export", "arrays": [weights]})])
+        request: Message = {"do": "export", "arrays": [weights]}
+        if metrics is not None:
+            request["metrics"] = asdict(metrics)
+        (files,) = self._wait([worker.request(request)])
         contents = (self._fetch(handle).tobytes() for handle in files["arrays"])
         return dict(zip(files["names"], contents, strict=True))
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from auctune.domain.errors import CheckpointError
+from auctune.train.adapter_files import KEPT_EPOCHS
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import NO_GRADIENT, Contribution, Floats
 from auctune.train.job import CurvePoint, LoraJob
@@ -20,7 +21,6 @@ from auctune.train.multilora.optimizer import AdapterOptimizer, FlatAdapter
 from auctune.train.reproducible import deterministic
 from auctune.train.row_cursor import DataCounts
 from auctune.train.task_state import (
-    KEPT_EPOCHS,
     TaskState,
     capture_state,
     restore_state,
