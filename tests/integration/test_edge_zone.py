@@ -202,7 +202,7 @@ class Shop:
             kept = client.fine_tuning.jobs.checkpoints.list(job).data
             assert len(kept) == min(3, len(trained))
             assert kept[0].step_number == trained[-1]["result"]["steps"]
-            content = client.files.content(kept[0].result_file).read()  # type: ignore[attr-defined]
+            content = client.files.content(kept[0].result_file).read()
         archive = zipfile.ZipFile(io.BytesIO(content))
         (name,) = (name for name in archive.namelist() if name.endswith(WEIGHTS))
         assert archive.read(name) == adapter[WEIGHTS]

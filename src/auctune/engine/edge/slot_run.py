@@ -188,17 +188,17 @@ class SlotRun:
                 # It has diverged, and no step will mend it.
                 last_epoch, last_targets = loss, 1
                 break
-        validation_loss = validation_accuracy = kept = adapter = None
+        validation_loss = validation_accuracy = None
         if num_rows := loaded[0]["num_validation_rows"]:
             validation_loss, validation_accuracy = self._validate(weights, num_rows)
+        seconds = time.perf_counter() - self._begun
+        kept = adapter = None
         if math.isfinite(last_epoch + (validation_loss or 0.0)):
             if losses:
-                step, _, _, *of_step = losses[-1]
-                found = (*of_step, validation_loss, validation_accuracy)
-                kept = self._export(weights, sizes, EpochMetrics(task.number, step, *found))
+                metrics = self._metrics(losses[-1], validation_loss, validation_accuracy)
+                kept = self._export(weights, sizes, metrics)
             if task.is_last:
                 adapter = self._export(weights, sizes)
-        seconds = time.perf_counter() - self._begun
         away = [
             one for worker in task.workers for one in worker.chunks if one.origin != worker.site
         ]
@@ -306,6 +306,11 @@ class SlotRun:
             loss, hits = loss + part["loss"], hits + part["hits"]
             num_targets += part["num_targets"]
         return loss / num_targets, hits / num_targets
+
+    def _metrics(self, last: CurvePoint, *validation: float | None) -> EpochMetrics:
+        """Return the metrics of a slot: of its last step, and of its validation."""
+        step, _, _, loss, accuracy = last
+        return EpochMetrics(self._task.number, step, loss, accuracy, *validation)
 
     def _export(
         self, weights: Any, sizes: Mapping[int, int], metrics: EpochMetrics | None = None
