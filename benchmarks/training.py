@@ -7,6 +7,7 @@
 | fused / sequential | 8 adapters on GPT-2 small (random weights); `MultiLoraTrainer` and a plain PEFT loop (AdamW over the adapter's parameters; the time of `set_adapter` is not counted) take the same steps alternately; median of the ratios of adjacent measurements. With `--base` on that base instead, one row of 64 tokens each, and nothing else. On AVX-512 CPUs the trainer uses oneDNN where PEFT uses MKL; the second ratio compares the trainer with itself |
 | memory of 8 tasks | peak while 8 tasks train, against base + 8 x (adapter + optimizer) + activations of one task's micro-batch at the token budget |
 | padding | share of padding in computed tokens, rows of 16 to 128 tokens |
+| activations | peak of a pass of 512 tokens beyond the task's own state, by `gradient_checkpointing` |
 | suspend and resume | checkpoint, unload, load of one task |
 """  # noqa: E501
 
@@ -221,6 +222,20 @@ def memory(fixture: Fixture) -> Figure:
     )
 
 
+def activations(fixture: Fixture) -> list[Figure]:
+    """Return the peak of a pass in which activations of every n-th layer are recomputed."""
+    found = []
+    for every in (0, 4, 2, 1):
+        job = fixture.job(512 // 64, 64)
+        trainer = MultiLoraTrainer(fixture.base, token_budget=512, checkpointing=every)
+        trainer.load(job, fixture.folder / job.id)
+        step = partial(trainer.train, {job.id: job.batch_size}, lambda _: None)
+        peak = peak_bytes(step, fixture.device) / 1e6
+        name = f"activations of 512 tokens, gradient_checkpointing = {every}"
+        found.append(Figure(name, f"{peak:,.0f} MB", "", True))
+    return found
+
+
 def padding(fixture: Fixture) -> Figure:
     """Return the share of padding in computed tokens, with rows of 16 to 128 tokens."""
     generator = np.random.default_rng(0)
@@ -269,6 +284,7 @@ def measure(device: torch.device, repeats: int) -> list[Figure]:
         return [
             *figures,
             memory(fixture),
+            *activations(fixture),
             padding(fixture),
             suspend_and_resume(fixture, repeats),
         ]

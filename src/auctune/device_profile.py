@@ -26,7 +26,7 @@ from pydantic import ConfigDict, TypeAdapter
 from auctune.atomic_files import write_atomically
 from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.domain.errors import InputError
-from auctune.schema import check_json
+from auctune.schema import CheckpointInterval, check_json
 
 # Float32 words that are kept for each parameter of an adapter.
 OPTIMIZER_WORDS = {"adamw": 4, "sgd": 2}  # parameter, gradient and, of AdamW, two moments
@@ -50,7 +50,8 @@ class Origin:
         dtype: of the base's weights.
         attention: its implementation, by transformers' name.
         versions: of Python and the libraries.
-        backend, gradient_checkpointing: as set for the trainer.
+        backend, gradient_checkpointing: as set for the trainer. The latter is n if activations of
+            every n-th layer are recomputed, 0 if of none.
     """
 
     __pydantic_config__ = STRICT
@@ -65,7 +66,7 @@ class Origin:
     attention: str
     versions: Mapping[str, str]
     backend: str = "auto"
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: CheckpointInterval = 0
 
     @property
     def key(self) -> str:
@@ -184,6 +185,25 @@ class Profile:
             return self
         names = [field.name for field in fields(self) if field.name.endswith("_seconds")]
         return replace(self, **{name: getattr(self, name) / share for name in names})
+
+    def check_checkpointing(self, place: str, gradient_checkpointing: int) -> None:
+        """Refuse a profile that was measured with another setting than what will train has.
+
+        Args:
+            place: how errors call the profile.
+            gradient_checkpointing: as of `Origin`.
+
+        Raises:
+            InputError: if speed and memory are those of another setting.
+        """
+        found = self.origin.gradient_checkpointing
+        if found != gradient_checkpointing:
+            raise InputError(
+                place,
+                f"was measured with gradient_checkpointing = {found}",
+                f"gradient_checkpointing = {gradient_checkpointing}, as it is set here: measure "
+                f"again by auctune profile --gradient-checkpointing {gradient_checkpointing}",
+            )
 
     def processor_warning(self, processor: str) -> str | None:
         """Return a warning if the profile is of a CPU, and of another than this `processor`."""

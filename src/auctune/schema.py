@@ -34,6 +34,13 @@ _SHOWN = 60
 # Numbers are numbers and texts are texts: "3" is not 3, and true is not 1.
 STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
+# Activations of every n-th layer are recomputed; earlier files say true for 1 and false for 0.
+CheckpointInterval = Annotated[
+    int,
+    BeforeValidator(lambda value: int(value) if type(value) is bool else value),
+    Field(ge=0),
+]
+
 # A list of TOML or JSON is not a tuple of a strict model.
 Texts = Annotated[
     tuple[str, ...], BeforeValidator(lambda value: tuple(value) if type(value) is list else value)

@@ -21,6 +21,7 @@ from auctune.service.zones.edge.zone import EdgeZone
 from support.edge_zones import edge_entry, rows_file
 from support.page_visitor import PageVisitor, faults
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
+from support.small_bases import write_pairs
 from support.zones import record
 
 JOBS, QUOTES = "/v1/fine_tuning/jobs", "/v1/quotes"
@@ -113,6 +114,30 @@ def test_files_must_be_rows_and_one_s_own(served: Served) -> None:
         assert error["param"].startswith("market.sites.b")
     error = refused(served, JOBS, {**body, "training_file": rows})
     assert error["param"] == "training_file"
+
+
+def test_preferences_are_learnt_from_pairs_at_all_sites_alone(
+    served: Served, tmp_path: Path
+) -> None:
+    content = write_pairs(tmp_path / "pairs.jsonl", 16).read_bytes()
+    body, pairs = work(served, bid="20"), upload(served, content)
+    sites = {"a": pairs, "b": pairs}
+    wanted = {
+        **body,
+        "training_file": pairs,
+        "validation_file": pairs,
+        "method": {"type": "dpo", "dpo": {"hyperparameters": {"beta": 0.2}}},
+        "market": {**body["market"], "sites": sites},
+    }
+    del wanted["hyperparameters"]
+    # Not bought: the sites are for other tests.
+    assert post(served, QUOTES, wanted)["lines"]
+    mixed = {**wanted["market"], "sites": {**sites, "b": body["market"]["sites"]["b"]}}
+    error = refused(served, JOBS, {**wanted, "market": mixed})
+    assert error["param"] == "market.sites.b"
+    assert "has rows that are no pairs, for method 'dpo'" in error["message"]
+    del wanted["method"]
+    assert refused(served, QUOTES, wanted)["param"] == "market.sites.a"
 
 
 def test_jobs_with_rows_at_sites_go_to_the_zone_that_has_sites(served: Served) -> None:

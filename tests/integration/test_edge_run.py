@@ -31,13 +31,14 @@ from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.runtime.ray.driver import RayDriver
 from auctune.engine.runtime.ray.local_cluster import LocalCluster
 from auctune.engine.runtime.requests import RequestWorker
-from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.standalone.edge import EdgeRunFolder, begin_run, open_run
 from auctune.standalone.edge_report import EdgeRunReport
 from auctune.train.checkpoint import Checkpoint
 from support.edge_runs import (
     MARKET,
     Logged,
+    StoppedError,
+    Stopping,
     Watcher,
     job_chunks,
     make_inputs,
@@ -202,18 +203,6 @@ def test_rows_of_a_lost_site_are_read_at_another_unless_they_may_not_move(
             rows.write("\n")
         with pytest.raises(InputError, match=r"rows\.a: has changed"):
             load_all(resumed, job, training)
-
-
-class StoppedError(Exception):
-    """The run ends here."""
-
-
-class Stopping(Watcher):
-    """Ends the run once a job's slot is trained and saved."""
-
-    def on_event(self, event: ZoneEvent) -> None:
-        if event.type == EventType.TRAINED:
-            raise StoppedError
 
 
 @KINDS

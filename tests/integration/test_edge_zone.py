@@ -27,6 +27,7 @@ from auctune.engine.edge.storage import assign_chunks
 from auctune.service.jobs.training import Training
 from auctune.service.storage.tables import entries, events
 from auctune.sim.edge.instance_file import parse_edge_job
+from auctune.train.adapter_files import WEIGHTS
 from auctune.train.base import load_base
 from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
@@ -194,6 +195,18 @@ class Shop:
         archive = zipfile.ZipFile(io.BytesIO(content))
         return {name.removeprefix(f"{job}/"): archive.read(name) for name in archive.namelist()}
 
+    def check_kept(self, job: str, adapter: dict[str, bytes]) -> None:
+        """Of each slot, up to the last three, there is an adapter; the last one's is the result."""
+        trained = [body for kind, body in self.log(job) if kind == "job.trained"]
+        with self.client() as client:
+            kept = client.fine_tuning.jobs.checkpoints.list(job).data
+            assert len(kept) == min(3, len(trained))
+            assert kept[0].step_number == trained[-1]["result"]["steps"]
+            content = client.files.content(kept[0].result_file).read()
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        (name,) = (name for name in archive.namelist() if name.endswith(WEIGHTS))
+        assert archive.read(name) == adapter[WEIGHTS]
+
     def log(self, job: str) -> list[tuple[str, dict[str, Any]]]:
         """Events of a job, by kind."""
         engine = create_engine(f"sqlite:///{self.service.data / 'auctune.db'}")
@@ -271,6 +284,7 @@ def test_a_job_with_data_at_two_sites_is_quoted_bought_and_trained_to_its_end(
         job = shop.submit_by_client()
         service.wait_for_job(job, lambda one: one["status"] == "succeeded")
         found = shop.adapter(job)
+        shop.check_kept(job, found)
         folder = EdgeFolder(service.data / "work" / "sites")
         # Nothing that the sites reported has a word of their rows in it.
         for path in (*folder.root.rglob("*.json"), *folder.root.rglob("*.safetensors")):

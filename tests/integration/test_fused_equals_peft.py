@@ -114,7 +114,7 @@ def train_together(trainer: MultiLoraTrainer, jobs: list[LoraJob], folder: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("checkpointing", [False, True], ids=["plain", "checkpointing"])
+@pytest.mark.parametrize("checkpointing", [0, 1], ids=["plain", "checkpointing"])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_eight_unlike_adapters_come_out_as_if_alone(
@@ -123,7 +123,7 @@ def test_eight_unlike_adapters_come_out_as_if_alone(
     oracle: Oracle,
     backend: str,
     family: str,
-    checkpointing: bool,
+    checkpointing: int,
 ) -> None:
     jobs = [make_job(folder, family, number) for number in range(8)]
     trainer = MultiLoraTrainer(

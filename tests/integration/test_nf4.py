@@ -62,7 +62,7 @@ def jobs(folder: Path) -> list[LoraJob]:
     ]
 
 
-def train(base: Base, some: list[LoraJob], folder: Path, **options: bool) -> MultiLoraTrainer:
+def train(base: Base, some: list[LoraJob], folder: Path, **options: int) -> MultiLoraTrainer:
     trainer = MultiLoraTrainer(base, **options)  # type: ignore[arg-type]
     for job in some:
         trainer.load(job, folder / job.id)
@@ -71,10 +71,10 @@ def train(base: Base, some: list[LoraJob], folder: Path, **options: bool) -> Mul
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain", "exact")
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("checkpointing", [0, 1])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_fused_adapters_come_out_as_by_plain_peft(
-    folders: dict[str, Path], tmp_path: Path, family: str, checkpointing: bool
+    folders: dict[str, Path], tmp_path: Path, family: str, checkpointing: int
 ) -> None:
     base = load_base(str(folders[family]), cache=tmp_path, dtype="nf4")
     some = jobs(tmp_path)

@@ -112,7 +112,7 @@ def make_inputs(folder: Path, *jobs: EdgeJob, rows_per_chunk: int = 4) -> EdgeRu
 
 
 def write_inputs(inputs: EdgeRunInputs, folder: Path) -> tuple[Path, Path]:
-    """An instance and a TRAINING.toml, as files."""
+    """An instance and a TRAINING.toml, as files; of a job that starts anew."""
     instance, training = folder / "instance.json", folder / "training.toml"
     write_edge_instance(inputs.instance, instance)
     (one,) = inputs.trainings.values()
@@ -145,9 +145,12 @@ def job_chunks(job: EdgeJob, training: EdgeTraining) -> list[DataSet]:
 
 
 def make_worker(training: EdgeTraining) -> GradientWorker:
-    """A worker of this process."""
+    """A worker of this process, with the adapter that the job starts from."""
     base = load_base(training.base, cache=Path(training.cache))
-    return GradientWorker(base, training.config)
+    worker = GradientWorker(base, training.config)
+    if training.config.start_from is not None:
+        worker.start_from(training.config.start_from)
+    return worker
 
 
 def train_plan(ended: EdgeJobState, training: EdgeTraining) -> Checkpoint:
@@ -176,6 +179,18 @@ class Watcher(EdgeConsole):
     def slot_begun(self, slot: int, slots: int, requests: Sequence[SlotRequest]) -> None:
         self.slot = slot
         super().slot_begun(slot, slots, requests)
+
+
+class StoppedError(Exception):
+    """The run ends here."""
+
+
+class Stopping(Watcher):
+    """Ends the run once a job's slot is trained and saved."""
+
+    def on_event(self, event: ZoneEvent) -> None:
+        if event.type == EventType.TRAINED:
+            raise StoppedError
 
 
 @dataclass(frozen=True)

@@ -87,13 +87,19 @@ profile = "profile.json"
     return file
 
 
-def write_profile_for(folder: Path, architecture: str, tokens_per_second: float) -> None:
+def write_profile_for(
+    folder: Path, architecture: str, tokens_per_second: float, gradient_checkpointing: int = 0
+) -> None:
     """profile.json in a folder: of a device that is so fast with a base."""
     folder.mkdir(parents=True, exist_ok=True)
     made_up = made_up_profile()
     profile = replace(
         made_up,
-        origin=replace(made_up.origin, architecture=architecture),
+        origin=replace(
+            made_up.origin,
+            architecture=architecture,
+            gradient_checkpointing=gradient_checkpointing,
+        ),
         features={"transformer.h.*.attn.c_attn": 1536},
         default_modules=("c_attn",),
         bytes_per_parameter=16.0,

@@ -23,20 +23,22 @@ WORDS = [f"word{number}" for number in range(61)]
 FAMILIES = ("gpt2", "llama")
 
 
-def build_base(folder: Path, family: str, seed: int = 0, width: int = 32) -> Base:
-    """A base of 2 layers with a tokenizer of one token a word."""
+def build_base(
+    folder: Path, family: str, seed: int = 0, width: int = 32, num_layers: int = 2
+) -> Base:
+    """A base with a tokenizer of one token a word."""
     torch.manual_seed(seed)
-    build_model(family, width).save_pretrained(folder)
+    build_model(family, width, num_layers).save_pretrained(folder)
     build_tokenizer().save_pretrained(str(folder))
     return load_base(str(folder), cache=folder)
 
 
-def build_model(family: str, width: int = 32) -> PreTrainedModel:
+def build_model(family: str, width: int = 32, num_layers: int = 2) -> PreTrainedModel:
     """Large starting weights make gradients that are far from rounding."""
     if family == "gpt2":
         return GPT2LMHeadModel(
             GPT2Config(
-                vocab_size=64, n_positions=64, n_embd=width, n_layer=2, n_head=2,
+                vocab_size=64, n_positions=64, n_embd=width, n_layer=num_layers, n_head=2,
                 initializer_range=0.2, bos_token_id=0, eos_token_id=0,
             )
         )  # fmt: skip
@@ -53,7 +55,7 @@ def build_model(family: str, width: int = 32) -> PreTrainedModel:
         LlamaConfig(
             vocab_size=64, max_position_embeddings=64, hidden_size=width,
             intermediate_size=48 if width == 32 else 2 * width,
-            num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            num_hidden_layers=num_layers, num_attention_heads=4, num_key_value_heads=2,
             initializer_range=0.2, bos_token_id=0, eos_token_id=0, pad_token_id=0,
         )
     )  # fmt: skip

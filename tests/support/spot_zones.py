@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from auctune.service.config.spot import SpotConfig
-from support.service_process import write_service
+from support.service_process import write_profile_for
 from support.serving import SLOT_SECONDS
 from support.spot_files import daily_market, write_market
 
@@ -24,10 +24,7 @@ def write_spot_service(
     folder.mkdir(parents=True, exist_ok=True)
     market = daily_market(240, slot_seconds, period=12)
     write_market(folder / "market.csv", market, ON_DEMAND_PRICE)
-    # For its profile.
-    write_service(
-        folder, architecture, slot_seconds=slot_seconds, tokens_per_second=tokens_per_second
-    )
+    write_profile_for(folder, architecture, tokens_per_second, gradient_checkpointing=2)
     file = folder / "auctune.toml"
     file.write_text(
         f"""
@@ -47,7 +44,7 @@ max_jobs = 1
 profile = "profile.json"
 start_seconds = 0.0
 checkpoint_seconds = 0.3
-gradient_checkpointing = true
+gradient_checkpointing = 2
 """
     )
     return file

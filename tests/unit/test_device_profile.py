@@ -177,6 +177,21 @@ REQUIRED = [
 ]
 
 
+@pytest.mark.parametrize(("written", "every"), [(True, 1), (False, 0), (3, 3), (None, 0)])
+def test_a_profile_may_say_by_true_or_false_whether_each_layer_was_recomputed(
+    written: object, every: int
+) -> None:
+    data = json.loads(PROFILE.to_json())
+    data["origin"]["gradient_checkpointing"] = written
+    if written is None:
+        del data["origin"]["gradient_checkpointing"]
+    profile = Profile.from_json(json.dumps(data), "p.json")
+    assert profile.origin.gradient_checkpointing == every
+    profile.check_checkpointing("p.json", every)
+    with pytest.raises(InputError, match=f"p.json: was measured with gradient_c.* = {every}; "):
+        profile.check_checkpointing("p.json", every + 1)
+
+
 @pytest.mark.parametrize("field", REQUIRED)
 def test_a_missing_field_is_named(field: str) -> None:
     data = json.loads(PROFILE.to_json())

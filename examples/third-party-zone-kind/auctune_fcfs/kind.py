@@ -99,12 +99,12 @@ class FcfsKind(ZoneKind[FcfsConfig]):
     loader = FcfsLoader
 
     def check(self, entry: FcfsConfig, place: str, now: float) -> None:
-        read_optional_profile(entry.profile)
+        read_optional_profile(entry.profile, entry)
 
     def profile(
         self, entry: FcfsConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> BaseProfiles:
-        profile, settings = read_optional_profile(entry.profile), _settings(entry, dirs)
+        profile, settings = read_optional_profile(entry.profile, entry), _settings(entry, dirs)
         return {entry.device: learn_base(settings, dirs.profiles, report, profile, alone)}
 
 

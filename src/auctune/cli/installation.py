@@ -82,8 +82,13 @@ def profile(
         typer.Option(metavar="NAME", help="As the nodes have it: auto, loop, bmm or grouped."),
     ] = "auto",
     gradient_checkpointing: Annotated[
-        bool, typer.Option("--gradient-checkpointing", help="As the nodes have it.")
-    ] = False,
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="As the nodes have it: recompute every Nth layer; 1: each, 0: none.",
+        ),
+    ] = 0,
 ) -> None:
     """Measure a base model's speed and memory on a device.
 

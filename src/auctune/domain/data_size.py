@@ -20,6 +20,24 @@ PAIR_COST = 1 + FORWARD_COST
 """Cost of a token of a pair, which the base alone reads too."""
 
 
+def check_pairs(place: str, method: Method, *, has_pairs: bool) -> None:
+    """Check that rows are pairs where a method learns from pairs, and there alone.
+
+    Args:
+        place: how errors call the file.
+        method: of training.
+        has_pairs: whether the rows are pairs of answers.
+
+    Raises:
+        InputError: if they are not.
+    """
+    if has_pairs != (method == "dpo"):
+        rows = "of pairs" if has_pairs else "that are no pairs"
+        found = f"has rows {rows}, for method {method!r}"
+        expected = "pairs (preferred_output) for method 'dpo', other rows for 'supervised'"
+        raise InputError(place, found, expected)
+
+
 @dataclass(frozen=True, slots=True)
 class DataSize:
     """Rows of a data set that can be trained on, their mean length, and what is lost.
@@ -102,6 +120,12 @@ class DataSize:
         return min(1.0, done / (epochs * self._epoch_cost))
 
     @property
+    def evaluation_cost(self) -> float:
+        """Cost of a token of `mean_tokens` that is only evaluated, in tokens that are trained."""
+        # Mean tokens count pairs by what they cost in training.
+        return 2 * FORWARD_COST / PAIR_COST if self.has_pairs else FORWARD_COST
+
+    @property
     def validation_rows(self) -> int:
         """Rows of the validation data."""
         return 0 if self.validation is None else self.validation.rows
@@ -116,9 +140,7 @@ class DataSize:
         """Cost of evaluating the validation data once, in tokens trained."""
         if self.validation is None:
             return 0.0
-        # Mean tokens count pairs by what they cost in training.
-        share = 2 * FORWARD_COST / PAIR_COST if self.validation.has_pairs else FORWARD_COST
-        return share * self.validation.rows * self.validation.mean_tokens
+        return self.validation.evaluation_cost * self.validation.rows * self.validation.mean_tokens
 
     @property
     def _epoch_cost(self) -> float:
@@ -134,20 +156,8 @@ class DataSize:
         return self.rows + sum(self.dropped.values())
 
     def check_method(self, place: str, method: Method) -> None:
-        """Check that rows are pairs where a method learns from pairs, and there alone.
-
-        Args:
-            place: how errors call the file.
-            method: of training.
-
-        Raises:
-            InputError: if they are not.
-        """
-        if self.has_pairs != (method == "dpo"):
-            rows = "of pairs" if self.has_pairs else "that are no pairs"
-            found = f"has rows {rows}, for method {method!r}"
-            expected = "pairs (preferred_output) for method 'dpo', other rows for 'supervised'"
-            raise InputError(place, found, expected)
+        """Check the rows by `check_pairs`."""
+        check_pairs(place, method, has_pairs=self.has_pairs)
 
     def check_truncation(self, place: str, max_length: int, *, truncate: bool) -> None:
         """Refuse data that would lose too many ends: a model learns from ends where to stop.

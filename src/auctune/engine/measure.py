@@ -24,7 +24,7 @@ def measure_to_file(
     *,
     seconds: float,
     backend: str,
-    gradient_checkpointing: bool,
+    gradient_checkpointing: int,
     console: Console,
 ) -> Profile:
     """Measure, write the profile, and show what it says.

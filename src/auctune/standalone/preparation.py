@@ -239,6 +239,7 @@ def _read_profiles(market: MarketFile, resolve: Resolve) -> dict[str, Profile]:
         if entry.profile is not None:
             text, place = resolve(entry.profile).read_bytes(), f"node_types.{name}.profile"
             profiles[name] = Profile.from_json(text, place)
+            profiles[name].check_checkpointing(place, market.gradient_checkpointing)
     return profiles
 
 

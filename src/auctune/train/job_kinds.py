@@ -73,7 +73,7 @@ class JobKinds:
     """
 
     def __init__(
-        self, device: str, beside: Path, cache: Path, gradient_checkpointing: bool = False
+        self, device: str, beside: Path, cache: Path, gradient_checkpointing: int = 0
     ) -> None:
         self._device, self._beside, self._cache = device, beside, cache
         self._gradient_checkpointing = gradient_checkpointing

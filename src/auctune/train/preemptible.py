@@ -23,12 +23,12 @@ import torch
 from torch import Tensor
 
 from auctune.domain.errors import AuctuneError, CheckpointError, InputError
-from auctune.train.adapter_files import EPOCHS
+from auctune.train.adapter_files import EPOCHS, KEPT_EPOCHS
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.multilora.task import TrainingTask
-from auctune.train.task_state import KEPT_EPOCHS, capture_state, restore_state
+from auctune.train.task_state import capture_state, restore_state
 from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
 from auctune.train.trainer import MultiLoraTrainer
 
@@ -161,7 +161,7 @@ class LoraJobFactory:
         self,
         base: Base,
         max_step_seconds: float | None = None,
-        gradient_checkpointing: bool = False,
+        gradient_checkpointing: int = 0,
     ) -> None:
         self._trainer = MultiLoraTrainer(
             base,
@@ -226,7 +226,7 @@ class PreemptibleLoraJob:
     def resting_bytes(self) -> int:
         if self._offload.is_offloaded:
             return 0
-        start = self._task.rows.start
+        start = self._task.rows.factory.start
         return self._task.optimizer.num_bytes + (0 if start is None else start.nbytes)
 
     @property
@@ -269,7 +269,7 @@ class PreemptibleLoraJob:
 
     def suspend(self) -> None:
         moments = self._task.optimizer.moments
-        weights, start = self._task.weights, self._task.rows.start
+        weights, start = self._task.weights, self._task.rows.factory.start
         tensors = [weights.values, weights.gradients, moments["exp_avg"], moments["exp_avg_sq"]]
         self._offload.offload(tensors if start is None else [*tensors, start])
 

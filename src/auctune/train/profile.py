@@ -124,7 +124,7 @@ def measure_profile(
     token_budget: int | None = None,
     seed: int = 0,
     backend: str = "auto",
-    gradient_checkpointing: bool = False,
+    gradient_checkpointing: int = 0,
     report: Report = lambda _what, _share: None,
 ) -> Profile:
     """Measure the device that `base` is on.
@@ -284,7 +284,7 @@ class _Measurement:
     seed: int
     report: Report
     backend: str = "auto"
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: int = 0
 
     def __post_init__(self) -> None:
         row_tokens = self.effort.row_tokens
@@ -541,7 +541,7 @@ class _Measurement:
         return mixes
 
 
-def origin_of(base: Base, backend: str = "auto", *, gradient_checkpointing: bool = False) -> Origin:
+def origin_of(base: Base, backend: str = "auto", *, gradient_checkpointing: int = 0) -> Origin:
     """What a profile of this base would be of, if it were measured now."""
     return Origin(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -36,9 +36,6 @@ from auctune.train.job import CurvePoint, JobState, LoraJob
 from auctune.train.multilora.optimizer import AdapterOptimizer, FlatAdapter
 from auctune.train.row_cursor import DataCounts, RowCursor
 
-KEPT_EPOCHS = 3
-"""Number of the last epochs whose adapters are kept, as at OpenAI."""
-
 
 @dataclass(frozen=True, slots=True)
 class EpochAdapter:

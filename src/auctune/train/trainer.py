@@ -74,7 +74,7 @@ class MultiLoraTrainer:
             are bit-identical only if targets are ends of optimizer batches.
         overhead_tokens: tokens that take as long as the overhead of a pass, as measured by a
             profile.
-        checkpointing: recompute activations in the backward pass, to save memory.
+        checkpointing: as of `ForwardBackward`.
         kept_epochs: number of a job's last epochs whose adapters are written, in PEFT's format, as
             `epochs/N` into its folder.
 
@@ -94,7 +94,7 @@ class MultiLoraTrainer:
         token_budget: int = 512,
         exact_budget: int = 0,
         overhead_tokens: int = OVERHEAD_TOKENS,
-        checkpointing: bool = False,
+        checkpointing: int = 0,
         kept_epochs: int = 0,
     ) -> None:
         check_count(token_budget, "token_budget", 1)
@@ -184,7 +184,7 @@ class MultiLoraTrainer:
         try:
             task = TrainingTask(job, weights, data, validation, kept_epochs=self._kept_epochs)
             if found is None or task.rows.has_pairs:
-                task.rows.load_start(self.base.digest)
+                task.rows.factory.load_start(self.base.digest, job.start_from)
             if found is not None:
                 checkpoint, _, damaged = found
                 warnings += damaged

@@ -58,7 +58,7 @@ def _plain_peft(base: Base, folder: Path) -> PeftModel:
 @pytest.mark.parametrize(
     ("family", "dtype", "options", "backend"),
     [
-        ("llama", torch.bfloat16, {"checkpointing": True}, "grouped"),
+        ("llama", torch.bfloat16, {"checkpointing": 1}, "grouped"),
         ("gpt2", torch.float32, {"mode": "exact"}, "bmm"),
     ],
 )

@@ -80,7 +80,7 @@ def test_turns_and_company_change_no_bit_of_an_adapter(
 def test_activations_that_are_computed_again_change_no_bit(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
-    kept, again = LoraJobFactory(base), LoraJobFactory(base, gradient_checkpointing=True)
+    kept, again = LoraJobFactory(base), LoraJobFactory(base, gradient_checkpointing=1)
     assert again._trainer.adapted.model.is_activation_checkpointing
     one, two = kept.make(job, tmp_path / "a"), again.make(job, tmp_path / "b")
     assert one.step(4) == two.step(4)

@@ -1,3 +1,6 @@
+from functools import partial
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional
@@ -8,10 +11,15 @@ from transformers import (
     Gemma2ForCausalLM,
     PreTrainedModel,
 )
+from transformers.modeling_layers import GradientCheckpointingLayer
 
+from auctune.train.job import LoraJob
 from auctune.train.multilora import step
 from auctune.train.multilora.frozen import Linear, onednn_linear
 from auctune.train.multilora.step import FusedLinearCrossEntropy, has_plain_head
+from auctune.train.peak_memory import peak_bytes
+from auctune.train.trainer import MultiLoraTrainer
+from support.small_bases import FAMILIES, build_base, write_rows
 
 
 @pytest.mark.parametrize("linear", [functional.linear, onednn_linear], ids=["torch", "onednn"])
@@ -54,6 +62,30 @@ def test_large_logits_overflow_nothing() -> None:
     assert losses.tolist() == [400.0]
     assert hidden.grad is not None
     assert hidden.grad.item() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_fewer_layers_are_recomputed_the_more_memory_a_pass_takes_for_the_same_bits(
+    tmp_path: Path, family: str
+) -> None:
+    base = build_base(tmp_path, family, num_layers=4)
+    job = LoraJob("job", write_rows(tmp_path / "rows.jsonl", 24, seed=1), batch_size=8, dropout=0.2)
+    peaks, weights, recomputed = [], [], []
+    for every in (1, 2, 4, 0):
+        trainer = MultiLoraTrainer(base, checkpointing=every)
+        trainer.load(job, tmp_path / "none")
+        layers = [
+            module.gradient_checkpointing
+            for module in trainer.adapted.model.modules()
+            if isinstance(module, GradientCheckpointingLayer)
+        ]
+        recomputed.append(sum(layers))
+        train = partial(trainer.train, {job.id: 24}, lambda _: None)
+        peaks.append(peak_bytes(train, base.device))
+        weights.append(trainer.task(job.id).weights.values)
+    assert recomputed == [4, 2, 1, 0]
+    assert peaks == sorted(set(peaks))
+    assert all(torch.equal(one, weights[0]) for one in weights)
 
 
 def test_without_a_gradient_to_give_none_is_computed() -> None:

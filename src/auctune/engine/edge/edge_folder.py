@@ -5,6 +5,7 @@ DIR/
   state/jobs/ID/slot-T.json outcome of slot T
   state/jobs/ID/rows.json   rows of each site, as they were read first
   state/jobs/ID/adapter/    result of a job
+  state/jobs/ID/epochs/N/   adapters after its last slots, of which N is the number
   state/sites.json          processes of sites on this machine
   state/workers.log         errors of their workers
 """
@@ -18,8 +19,9 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from auctune.atomic_files import write_atomically
+from auctune.atomic_files import remove_folder, write_atomically
 from auctune.engine.run_directory import RunDirectory
+from auctune.train.adapter_files import EPOCHS, KEPT_EPOCHS, epoch_folders, write_adapter_files
 from auctune.train.checkpoint import (
     CHECKPOINTS,
     Checkpoint,
@@ -113,6 +115,18 @@ class EdgeFolder(RunDirectory):
     def adapter(self, job: str) -> Path:
         """Return the folder of a job's adapter, once its last slot is trained."""
         return self.job(job) / "adapter"
+
+    def write_epoch(self, job: str, number: int, files: Mapping[str, bytes]) -> None:
+        """Write the adapter after a job's slot, which ends epochs of its chunks; remove old ones.
+
+        A slot that is trained again may come after fewer slots than the attempt that was not
+        recorded.
+        """
+        folder = self.adapter(job).parent / EPOCHS
+        write_adapter_files(folder / f"{number}", files)
+        for other, path in epoch_folders(folder):
+            if not number - KEPT_EPOCHS < other <= number:
+                remove_folder(path)
 
     def write_checkpoint(self, job: str, checkpoint: Checkpoint, before: int) -> None:
         """Write a job's state, to which training came from the one of `before` steps."""

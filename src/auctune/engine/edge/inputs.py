@@ -13,14 +13,21 @@ from pydantic import BaseModel, Field
 
 from auctune.domain import InputError
 from auctune.domain.base_name import BaseDtype, resolve_base
-from auctune.domain.dataset import DataSet, read_dataset
+from auctune.domain.data_size import check_pairs
+from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.edge.eris import ErisPlayer
 from auctune.edge.job import EdgeJob
 from auctune.edge.prices import ErisParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.edge.ray_sites import worker_gpus
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.schema import (
+    STRICT,
+    CheckpointInterval,
+    check_schema,
+    hyperparameters_of,
+    with_hyperparameters,
+)
 from auctune.sim.edge.comparison import parse_player
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.sim.toml_file import read_toml
@@ -61,7 +68,7 @@ class EdgeTraining:
     dtype: BaseDtype = "float32"
     threads: int = 1
     micro_batch: int = 4
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: int = 0
 
     def __post_init__(self) -> None:
         if self.micro_batch < 1:
@@ -97,7 +104,9 @@ class EdgeTraining:
         if self.validation is None:
             return None
         place = "validation_file" if self.are_uploads else "validation"
-        return read_dataset(Path(self.validation), place)
+        data = read_dataset(Path(self.validation), place)
+        check_pairs(place, self.config.method, has_pairs=data.kind is RowKind.PREFERENCE)
+        return data
 
 
 def micro_batch_of(batch_size: int, limit: int) -> int:
@@ -125,7 +134,7 @@ def adapter_settings(
     )
 
 
-@with_hyperparameters(without=("method", "beta", "epochs", "patience"))
+@with_hyperparameters(without=("epochs", "patience"))
 class TrainingTable(BaseModel):
     """Keys of TRAINING.toml: where rows are, and the hyperparameters of training."""
 
@@ -138,7 +147,7 @@ class TrainingTable(BaseModel):
     dtype: BaseDtype = "float32"
     threads: int = 1
     micro_batch: Annotated[int, Field(ge=1)] = 4
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: CheckpointInterval = 0
     rows_move: bool = False
 
 

@@ -119,6 +119,7 @@ class JobWorkers:
         state: Checkpoint | None,
         total_rows: int,
         *,
+        number: int,
         validation: Array | None = None,
         is_last: bool = False,
     ) -> SlotRun:
@@ -127,7 +128,7 @@ class JobWorkers:
         Args:
             part: workers and server.
             stored: chunks by the site that trains them.
-            state, total_rows, validation, is_last: as of `SlotTask`.
+            state, total_rows, number, validation, is_last: as of `SlotTask`.
         """
         self.ensure_started(part)
         assert self.server is not None
@@ -142,6 +143,7 @@ class JobWorkers:
             ],
             server=self.server,
             server_site=self._server_site,
+            number=number,
             validation=validation,
             is_last=is_last,
         )

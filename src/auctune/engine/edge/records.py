@@ -82,6 +82,7 @@ class SlotRequest:
         part: what is trained in the slot, and where.
         taken: chunks of each site that were trained before it.
         steps: of the optimizer before it.
+        number: of it among the slots in which the job trains, from 1.
         is_last: whether nothing remains after it: the adapter is exported then.
         until: unix time from which on what is not trained yet comes too late.
     """
@@ -93,6 +94,7 @@ class SlotRequest:
     part: SlotField
     taken: Mapping[str, int] = field(default_factory=dict)
     steps: int = 0
+    number: int = 1
     is_last: bool = False
     until: float = math.inf
 

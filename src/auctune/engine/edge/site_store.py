@@ -2,8 +2,8 @@
 
 | to the worker | from the worker |
 | --- | --- |
-| read {source or "", site, chunks, seed, place, sha256} + content of an upload | rows {sha256, \
-num_rows, sizes} + each chunk |
+| read {source or "", site, chunks, seed, method, place, sha256} + content of an upload | rows \
+{sha256, num_rows, sizes} + each chunk |
 
 Chunks are DataSets as JSON, uint8 [bytes]; `sizes` are the bytes of their texts.
 """
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import InputError
-from auctune.domain.dataset import DataSet, read_dataset
+from auctune.domain.data_size import check_pairs
+from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.engine.elastic.errors import serve
 from auctune.engine.elastic.gradient_worker import dump_rows
 from auctune.engine.runtime.channel import Message, ParentChannel
@@ -55,7 +56,8 @@ def _read(message: Message) -> Message:
     """Return the chunks of a site's rows.
 
     Raises:
-        InputError: if the rows cannot be used, or are not those that were read before.
+        InputError: if the rows cannot be used by the job's method, or are not those that were read
+            before.
     """
     place, site = message["place"], message["site"]
     content = message["arrays"][0].tobytes() if "arrays" in message else None
@@ -71,6 +73,7 @@ def _read(message: Message) -> Message:
         file.write(content)
         file.flush()
         chunks = cut_chunks(Path(file.name), site, message["chunks"], message["seed"], place)
+    check_pairs(place, message["method"], has_pairs=chunks[0].kind is RowKind.PREFERENCE)
     return {
         "kind": "rows",
         "sha256": sha256,

@@ -312,6 +312,7 @@ class SiteTrainer:
                 {site: self._storage.get(job.id, numbers) for site, numbers in assigned.items()},
                 one.state,
                 self.num_rows(job.id),
+                number=request.number,
                 validation=self._storage.validation(job.id),
                 is_last=request.is_last,
             )
@@ -351,6 +352,8 @@ class SiteTrainer:
         try:
             with as_slot_error():
                 self._folder.write_checkpoint(job, result.state, request.steps)
+                if result.kept is not None:
+                    self._folder.write_epoch(job, request.number, result.kept)
                 if result.adapter is not None:
                     write_adapter_files(self._folder.adapter(job), result.adapter)
                 self._folder.write_outcome(job, slot, outcome)

@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from auctune.domain import InputError
+from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import AuctuneError
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.storage import StoredChunk
@@ -69,6 +70,7 @@ class SlotTask:
         total_rows: of the whole job, over all epochs.
         workers: each chunk is one's.
         server: the parameter server, and its site.
+        number: of the slot among those in which the job trains, from 1.
         validation: rows to measure by, which the first worker evaluates, or None.
         is_last: whether the adapter is exported after it.
     """
@@ -79,6 +81,7 @@ class SlotTask:
     workers: Sequence[PlacedWorker]
     server: RequestWorker
     server_site: str
+    number: int = 1
     validation: Array | None = None
     is_last: bool = False
 
@@ -96,8 +99,8 @@ class SlotResult:
         chunks_crossed, chunk_bytes: chunks that workers got from other sites.
         parameter_bytes: weights and gradients that crossed sites.
         seconds: from the first step to the last.
-        adapter: files in PEFT's format by name, after the last slot; else None, as where training
-            has diverged.
+        kept: files of the adapter in PEFT's format, by name; None where training has diverged.
+        adapter: the same after the last slot, compared with PEFT's; else None.
     """
 
     state: Checkpoint
@@ -110,6 +113,7 @@ class SlotResult:
     chunk_bytes: int
     parameter_bytes: int
     seconds: float
+    kept: dict[str, bytes] | None
     adapter: dict[str, bytes] | None
 
 
@@ -184,12 +188,17 @@ class SlotRun:
                 # It has diverged, and no step will mend it.
                 last_epoch, last_targets = loss, 1
                 break
-        validation_loss = validation_accuracy = adapter = None
+        validation_loss = validation_accuracy = None
         if num_rows := loaded[0]["num_validation_rows"]:
             validation_loss, validation_accuracy = self._validate(weights, num_rows)
-        if task.is_last and math.isfinite(last_epoch + (validation_loss or 0.0)):
-            adapter = self._export(weights, sizes)
         seconds = time.perf_counter() - self._begun
+        kept = adapter = None
+        if math.isfinite(last_epoch + (validation_loss or 0.0)):
+            if losses:
+                metrics = self._metrics(losses[-1], validation_loss, validation_accuracy)
+                kept = self._export(weights, sizes, metrics)
+            if task.is_last:
+                adapter = self._export(weights, sizes)
         away = [
             one for worker in task.workers for one in worker.chunks if one.origin != worker.site
         ]
@@ -204,6 +213,7 @@ class SlotRun:
             chunk_bytes=sum(one.num_bytes for one in away),
             parameter_bytes=crossed,
             seconds=seconds,
+            kept=kept,
             adapter=adapter,
         )
 
@@ -225,6 +235,9 @@ class SlotRun:
     def _begin(self) -> tuple[Any, int]:
         """Give the server the state from which the slot goes on.
 
+        Before it, all workers get the adapter that a job with pairs started from, by which they
+        compute references; the first worker gets that of any new job, and has its weights.
+
         Returns:
             Handle of the weights, and their bytes.
 
@@ -233,13 +246,20 @@ class SlotRun:
         """
         task, first = self._task, self._task.workers[0].worker
         message: Message = {"do": "begin", "total_rows": task.total_rows}
-        if task.state is None:
-            start = task.training.config.start_from
+        config = task.training.config
+        has_references = config.method == "dpo" and config.start_from is not None
+        started = [one.worker for one in task.workers] if has_references else [first]
+        begun: list[Message] = []
+        if task.state is None or has_references:
+            start = config.start_from
             arrays = [] if start is None else [np.fromfile(start, np.uint8)]
-            (begun,) = self._wait([first.request({"do": "begin", "arrays": arrays})])
+            request = {"do": "begin", "arrays": arrays}
+            begun = self._wait([worker.request(request) for worker in started])
+        if task.state is None:
             assert first.ready is not None
-            message |= {"base_digest": first.ready["base_digest"], "arrays": begun["arrays"]}
-            message["num_parameters"] = sum(math.prod(shape) for _, shape in begun["parameters"])
+            message |= {"base_digest": first.ready["base_digest"], "arrays": begun[0]["arrays"]}
+            shapes = [shape for _, shape in begun[0]["parameters"]]
+            message["num_parameters"] = sum(map(math.prod, shapes))
         else:
             message |= checkpoint_record(task.state)
             message["base_digest"] = task.state.state["base_digest"]
@@ -252,8 +272,8 @@ class SlotRun:
                     f"of digest {found[:12]} at site {one.site}",
                     f"{message['base_digest'][:12]}, with which the job began",
                 )
-        (begun,) = self._wait([task.server.request(message)])
-        return begun["arrays"][0], 4 * message["num_parameters"]
+        (ready,) = self._wait([task.server.request(message)])
+        return ready["arrays"][0], 4 * message["num_parameters"]
 
     def _compute(self, weights: Any, batch: Sequence[ChunkRows]) -> tuple[Message, int]:
         """Return the gradients of a batch in its order, and how often arrays crossed sites.
@@ -287,12 +307,28 @@ class SlotRun:
             num_targets += part["num_targets"]
         return loss / num_targets, hits / num_targets
 
-    def _export(self, weights: Any, sizes: Mapping[int, int]) -> dict[str, bytes]:
-        """Have the first worker that has rows export the adapter, or else the first one."""
+    def _metrics(self, last: CurvePoint, *validation: float | None) -> EpochMetrics:
+        """Return the metrics of a slot: of its last step, and of its validation."""
+        step, _, _, loss, accuracy = last
+        return EpochMetrics(self._task.number, step, loss, accuracy, *validation)
+
+    def _export(
+        self, weights: Any, sizes: Mapping[int, int], metrics: EpochMetrics | None = None
+    ) -> dict[str, bytes]:
+        """Have the first worker that has rows export the adapter, or else the first one.
+
+        Args:
+            weights: handle of its weights.
+            sizes: rows by chunk.
+            metrics: of the slot after which it is kept; None: it is the job's result.
+        """
         workers = self._task.workers
         able = (one for one in workers if any(sizes[number] for number in one.numbers))
         worker = next(able, workers[0]).worker
-        (files,) = self._wait([worker.request({"do": "export", "arrays": [weights]})])
+        request: Message = {"do": "export", "arrays": [weights]}
+        if metrics is not None:
+            request["metrics"] = asdict(metrics)
+        (files,) = self._wait([worker.request(request)])
         contents = (self._fetch(handle).tobytes() for handle in files["arrays"])
         return dict(zip(files["names"], contents, strict=True))
 

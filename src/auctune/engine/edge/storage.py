@@ -232,6 +232,7 @@ class ChunkStorage:
             "source": file,
             "chunks": data.job.chunks[site],
             "seed": training.config.seed,
+            "method": training.config.method,
             "place": training.place_of(site),
             "sha256": None if known is None else known.sha256,
         }

@@ -5,8 +5,8 @@
 | load_file | file {counts, notes} |
 | load {chunks, has_validation} + each chunk, and rows to measure by | loaded {sizes, \
 num_validation_rows} |
-| begin + an archive of the adapter to start from, if it is not in a file here | begun \
-{parameters} + weights before the first step |
+| begin + an archive of the adapter to start from, if it is not in a file here; references of \
+pairs are computed with it | begun {parameters} + weights before the first step |
 | compute {parts} + weights, if they have changed | gradients {losses, hits, num_targets, \
 num_tokens} + the gradient of each part |
 | validate {first, count} + weights | validated {loss, hits, num_targets} |
@@ -70,7 +70,7 @@ class WorkerSettings:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: int = 0
 
 
 _SETTINGS = TypeAdapter(WorkerSettings)

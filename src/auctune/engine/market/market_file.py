@@ -20,7 +20,14 @@ from auctune.domain.dataset import RowKind
 from auctune.domain.start_adapter import StartAdapter
 from auctune.engine.runtime.ray.params import RayParams, Resource, check_ray
 from auctune.engine.vendors import RepairParams
-from auctune.schema import STRICT, Texts, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.schema import (
+    STRICT,
+    CheckpointInterval,
+    Texts,
+    check_schema,
+    hyperparameters_of,
+    with_hyperparameters,
+)
 from auctune.train.job import LoraJob
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -160,7 +167,7 @@ class MarketFile(BaseModel):
     sample_tokens: Positive = 64.0
     dtype: BaseDtype = "float32"
     mode: Literal["fused", "exact"] = "fused"
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: CheckpointInterval = 0
     backend: Backend = "auto"
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     measure_seconds: Positive = 60.0

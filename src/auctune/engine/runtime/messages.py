@@ -48,7 +48,7 @@ class NodeSettings:
         token_budget: tokens of a micro-batch at most.
         overhead_tokens: tokens that take as long as a pass itself does; None: the default.
         backend: who multiplies the adapters' matrices: "auto", "loop", "bmm" or "grouped".
-        gradient_checkpointing: whether activations are computed again in the backward pass.
+        gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
         measure_seconds: time limit where it is to measure its device.
         niceness: of the process, 0 to 19: the larger, the less of shared cores it gets.
     """
@@ -62,7 +62,7 @@ class NodeSettings:
     token_budget: int = 512
     overhead_tokens: int | None = None
     backend: str = "auto"
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: int = 0
     measure_seconds: float = 60.0
     niceness: int = 0
 

@@ -96,7 +96,7 @@ class SpotRunConfig:
     device: str = "cpu"
     dtype: str = "float32"
     threads: int = 1
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.micro_batch <= self.training.batch_size:

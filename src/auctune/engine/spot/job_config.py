@@ -272,7 +272,7 @@ class SpotJobConfig:
     ray: SpotRayParams | None = None
     start_from: str | None = None
     start_digest: str | None = None
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: int = 0
 
 
 _CONFIG = TypeAdapter(SpotJobConfig)

@@ -103,9 +103,9 @@ class NodeWorker:
         # torch takes seconds to import; only workers do.
         import torch
 
+        from auctune.train.adapter_files import KEPT_EPOCHS
         from auctune.train.base import load_base
         from auctune.train.multilora.batching import OVERHEAD_TOKENS
-        from auctune.train.task_state import KEPT_EPOCHS
         from auctune.train.tiny import tiny_folder
         from auctune.train.trainer import MultiLoraTrainer
 

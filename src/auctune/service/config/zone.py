@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from auctune.domain.base_name import DTYPE_WORDS, BaseDtype, resolve_base
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
-from auctune.schema import STRICT
+from auctune.schema import STRICT, CheckpointInterval
 from auctune.service.config.fields import Count, Name, Positive, settings_folder
 
 AUCTION = "auction"
@@ -123,10 +123,11 @@ class LanguageZoneConfig(ZoneConfig):
         "[what is left out](../how-to/profile-a-device.md#read-it) sells too little rather than "
         "too much",
     )
-    gradient_checkpointing: bool = Field(
-        default=False,
-        description="compute activations again in the backward pass instead of keeping them: less "
-        "memory, and passes about a third longer",
+    gradient_checkpointing: CheckpointInterval = Field(
+        default=0,
+        description="n: compute the activations of every n-th layer again in the backward pass "
+        "instead of keeping them, 1 or `true` those of every layer, 0 or `false` of none: the "
+        "smaller n, the less memory; 1 makes passes about a third longer",
     )
 
     _folder: Path = PrivateAttr(default_factory=Path)

@@ -10,7 +10,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
-from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.schema import (
+    STRICT,
+    CheckpointInterval,
+    check_schema,
+    hyperparameters_of,
+    with_hyperparameters,
+)
 from auctune.sim.toml_file import read_toml
 from auctune.spot.job import (
     DEFAULT_VALUE,
@@ -121,7 +127,7 @@ class TrainingEntry(BaseModel):
     data: str
     start_from: str | None = None
     micro_batch: Count = 1
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: CheckpointInterval = 0
 
     @model_validator(mode="after")
     def _micro_batches_fit(self) -> "TrainingEntry":

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
-from auctune.schema import STRICT, check_schema
+from auctune.schema import STRICT, CheckpointInterval, check_schema
 from auctune.sim.timeshare.recorded import RecordedBundle, RecordedCurve, of_kind
 from auctune.sim.toml_file import read_toml
 from auctune.timeshare import Allocator, LearningThread
@@ -37,7 +37,7 @@ class PoolEntry(BaseModel):
     unit_seconds: Positive | None = None
     memory_gb: Positive | None = None
     cpu_threads: Annotated[int, Field(ge=1, le=1024)] = 1
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: CheckpointInterval = 0
     allocator: AllocatorName = DEFAULT_ALLOCATOR
 
 

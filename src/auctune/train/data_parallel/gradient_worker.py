@@ -7,7 +7,6 @@ end the adapter. Its rows are those of the job's file, or chunks of rows that it
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +26,11 @@ from auctune.train.data_parallel.batches import (
 )
 from auctune.train.export import export_adapter, write_adapter
 from auctune.train.job import LoraJob
-from auctune.train.multilora.adapters import AdaptedModel, load_start, lora_config
+from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import choose_backend
 from auctune.train.multilora.batching import BatchRow, MicroBatch, units_of
-from auctune.train.multilora.dropout import row_key
 from auctune.train.multilora.step import ForwardBackward
-from auctune.train.multilora.task import TaskRows, count_data, data_size
+from auctune.train.multilora.task import BatchRowFactory, TaskRows, count_data, data_size
 from auctune.train.multilora.train_loop import compute_references, run_or_out_of_memory
 from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.row_cursor import RowCursor
@@ -64,7 +62,7 @@ class GradientWorker:
     """
 
     def __init__(
-        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: bool = False
+        self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: int = 0
     ) -> None:
         prepare_deterministic()
         self._base, self._job, self._threads = base, job, threads
@@ -73,6 +71,7 @@ class GradientWorker:
         )
         self.step = ForwardBackward(self._adapted, checkpointing=gradient_checkpointing)
         self.weights = self._adapted.add(NAME, lora_config(job, self._adapted.model), job.seed)
+        self._factory = BatchRowFactory(job, self.weights)
         self.first_weights = self._copy_weights()
         self._max_length = min(job.max_length, base.context_tokens or job.max_length)
         self._file: TaskRows | None = None
@@ -87,13 +86,15 @@ class GradientWorker:
     def start_from(self, adapter: Path) -> None:
         """Have `first_weights` be those of the adapter that the job starts from.
 
+        The references of a job's pairs, too, are computed with that adapter.
+
         Args:
             adapter: its folder, or a zip archive of one.
 
         Raises:
             InputError: if it is not the adapter that the job names, or not one of the base.
         """
-        load_start(self.weights, replace(self._job, start_from=adapter), self._base.digest)
+        self._factory.load_start(self._base.digest, adapter)
         self.first_weights = self._copy_weights()
 
     @torch.no_grad()
@@ -113,11 +114,11 @@ class GradientWorker:
                 if rows is not None:
                     rows.size(None).check_method(name, job.method)
             cursor = RowCursor(job, count_data(job, data, validation))
-            self._file = TaskRows(cursor, self.weights, data, validation)
+            self._file = TaskRows(cursor, self._factory, data, validation)
             if self._file.has_pairs:
                 # Their references are those of the adapter that the job starts from.
                 current = self.weights.values.clone()
-                self._file.load_start(base.digest)
+                self._factory.load_start(base.digest, job.start_from)
                 self.weights.values.copy_(current)
         return self._file
 
@@ -177,7 +178,7 @@ class GradientWorker:
         file, count = self.load_file(), part.num_rows
         file.cursor.seek(part.first)
         try:
-            self._compute_references(file, count)
+            self._compute_references(file.next_pairs(count))
             rows = file.take(count)
             if file.cursor.is_validating:
                 return self._evaluate(rows, 0)
@@ -186,15 +187,15 @@ class GradientWorker:
             expected = "fewer rows" if count > 1 else "shorter rows: a smaller max_length"
             raise InputError("micro_batch", str(error), expected) from None
 
-    def _compute_references(self, file: TaskRows, count: int) -> None:
-        """Compute the references of the file's next pairs, in one micro-batch as they train.
+    def _compute_references(self, pairs: Mapping[int, TokenizedRow]) -> None:
+        """Compute the references of a micro-batch's pairs, in the shape in which they train.
 
         They are not kept: an epoch takes the same work, and comes to the same bits, for a worker
         that has seen its pairs and for one that has not.
         """
-        file.references.clear()
+        self._factory.references.clear()
         with deterministic(self._threads):
-            failed = compute_references([(file, count)], self.step, _together)
+            failed = compute_references([(self._factory, pairs)], self.step, _together)
         if failed is not None:
             raise _too_large(failed.rows)
 
@@ -203,8 +204,8 @@ class GradientWorker:
         picked = [chunk[index] for index in part.indices(self._job.seed, len(chunk))]
         # Each row has a key of its own in each epoch, whoever computes it.
         place = (part.chunk * self._job.epochs + part.epoch) * _MOST_ROWS + part.first
-        rows = [self._unweighted(row, place + offset) for offset, row in enumerate(picked)]
-        return self._train(rows, _num_targets(picked), sum(map(len, picked)))
+        rows = self._unweighted(picked, place)
+        return self._train(rows, self._num_targets(picked), sum(map(len, picked)))
 
     def validate(self, first: int, count: int) -> Contribution:
         """Return the sums over some of the rows to measure by that came with the chunks.
@@ -213,11 +214,22 @@ class GradientWorker:
             MemoryError: if they do not fit into memory.
         """
         picked = self._validation[first : first + count]
-        rows = [self._unweighted(row, 0) for row in picked]
-        return self._evaluate(rows, _num_targets(picked))
+        return self._evaluate(self._unweighted(picked, 0), self._num_targets(picked))
 
-    def _unweighted(self, row: TokenizedRow, place: int) -> BatchRow:
-        return BatchRow(NAME, row_key(self._job.seed, place), row.input_ids, row.labels, 1.0)
+    def _unweighted(self, picked: Sequence[TokenizedRow], place: int) -> list[BatchRow]:
+        """Return the rows of a micro-batch from a place in the job on, with their references."""
+        if self._factory.has_pairs:
+            self._compute_references(dict(enumerate(picked)))
+        return [
+            one
+            for index, row in enumerate(picked)
+            for one in self._factory.batch_rows(index, row, place + index, 1.0)
+        ]
+
+    def _num_targets(self, picked: Sequence[TokenizedRow]) -> int:
+        if self._factory.has_pairs:
+            return len(picked)
+        return sum(row.num_trained_tokens for row in picked)
 
     def export(self, metrics: EpochMetrics | None = None) -> dict[str, bytes]:
         """Return the files of the adapter in PEFT's format, by name.
@@ -281,10 +293,6 @@ class GradientWorker:
 
 def _together(rows: Sequence[BatchRow]) -> list[MicroBatch]:
     return [MicroBatch(tuple(rows), max(map(len, rows)))]
-
-
-def _num_targets(rows: Sequence[TokenizedRow]) -> int:
-    return sum(row.num_trained_tokens for row in rows)
 
 
 def _too_large(rows: Sequence[BatchRow]) -> MemoryError:

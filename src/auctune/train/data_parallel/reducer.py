@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from auctune.domain.errors import CheckpointError
+from auctune.train.adapter_files import KEPT_EPOCHS
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import NO_GRADIENT, Contribution, Floats
 from auctune.train.job import CurvePoint, LoraJob
@@ -20,7 +21,6 @@ from auctune.train.multilora.optimizer import AdapterOptimizer, FlatAdapter
 from auctune.train.reproducible import deterministic
 from auctune.train.row_cursor import DataCounts
 from auctune.train.task_state import (
-    KEPT_EPOCHS,
     TaskState,
     capture_state,
     restore_state,
@@ -182,7 +182,9 @@ class PlanReducer(Reducer):
             self._optimizer.step(self._rows // self._job.batch_size)
             self._steps += 1
             self._rows += sum(num_rows for _, num_rows in added)
-            self._tokens += num_targets
+            # Targets of pairs are pairs.
+            is_pairs = self._job.method == "dpo"
+            self._tokens += sum(one.num_tokens for one, _ in added) if is_pairs else num_targets
         else:
             self._weights.gradients.zero_()
             self._has_diverged, loss = True, math.nan

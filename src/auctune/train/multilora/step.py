@@ -161,15 +161,18 @@ class ForwardBackward:
 
     Args:
         adapted: the model.
-        checkpointing: recompute activations in the backward pass, to save memory.
+        checkpointing: n: recompute the activations of every n-th layer in the backward pass, from
+            the first one on, to save memory; 0: keep all of them.
     """
 
-    def __init__(self, adapted: AdaptedModel, *, checkpointing: bool = False) -> None:
+    def __init__(self, adapted: AdaptedModel, *, checkpointing: int = 0) -> None:
         self.adapted = adapted
         self.model = adapted.model
         self.device = next(self.model.parameters()).device
         if checkpointing:
-            self.model.activation_checkpointing_enable({"use_reentrant": False})
+            self.model.activation_checkpointing_enable(
+                {"use_reentrant": False}, every_n_layers=checkpointing
+            )
             # Adapters require gradients wherever any are needed; embeddings need none.
             self.model.disable_input_require_grads()
         self._head_alone = has_plain_head(self.model)

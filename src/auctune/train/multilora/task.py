@@ -5,9 +5,10 @@ A job of method `dpo` has pairs for rows; T is their number, and the loss of a r
 """
 
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -22,39 +23,105 @@ from auctune.train.rows import TokenizedDataSet, TokenizedRow, split_pair
 from auctune.train.task_state import TaskState
 
 
-class TaskRows:
-    """Rows of a job from its position on.
+class BatchRowFactory:
+    """Makes the rows of a job's micro-batches, those of pairs with their references.
 
     Args:
-        cursor: the position.
-        weights: the adapter that they are for.
-        data, validation: the rows, and those of the validation data.
+        job: whose.
+        weights: its adapter.
 
     Attributes:
         start: float32 [num_parameters], weights of the adapter that a job with pairs started from;
             else `None`.
         references: log-probabilities of the targets of both answers of pairs under the base, with
-            the adapter of `start` if there is one, by place in the data; those of the validation
-            data follow after the last row's place. They are constants, computed when they are
-            needed and unknown, as after a restart.
+            the adapter of `start` if there is one, by the caller's number of a pair. They are
+            constants, computed when they are needed and unknown, as after a restart.
     """
 
-    def __init__(
-        self,
-        cursor: RowCursor,
-        weights: AdapterWeights,
-        data: TokenizedDataSet,
-        validation: TokenizedDataSet | None = None,
-    ) -> None:
-        self.cursor, self.weights = cursor, weights
-        self.data, self.validation = data, validation
+    def __init__(self, job: LoraJob, weights: AdapterWeights) -> None:
+        self.job, self.weights = job, weights
         self.start: Tensor | None = None
         self.references: dict[int, tuple[float, float]] = {}
 
     @property
     def has_pairs(self) -> bool:
-        """Return whether rows are pairs of answers."""
-        return self.cursor.job.method == "dpo"
+        """Whether rows are pairs of answers."""
+        return self.job.method == "dpo"
+
+    def load_start(self, base_digest: str, adapter: Path | None) -> None:
+        """Take over the weights of the adapter that the job starts from, if there is one.
+
+        Raises:
+            InputError: as `auctune.train.multilora.adapters.load_start`.
+        """
+        load_start(self.weights, replace(self.job, start_from=adapter), base_digest)
+        if self.has_pairs and adapter is not None:
+            self.start = self.weights.values.clone()
+
+    def batch_rows(
+        self, index: int, row: TokenizedRow, place: int, weight: float
+    ) -> list[BatchRow]:
+        """Return a row, or both of a pair.
+
+        Args:
+            index: number of a pair in `references`.
+            row: the row, or the pair.
+            place: in the job's stream of rows, by which dropout is keyed.
+            weight: as of `BatchRow`.
+        """
+        seed = self.job.seed
+        if self.has_pairs:
+            keys = row_key(seed, 2 * place), row_key(seed, 2 * place + 1)
+            return self._pair_rows(row, keys, weight, self.references[index])
+        key = row_key(seed, place)
+        return [BatchRow(self.weights.name, key, row.input_ids, row.labels, weight)]
+
+    def without_reference(self, pairs: Mapping[int, TokenizedRow]) -> dict[int, list[BatchRow]]:
+        """Return the rows of those pairs, by number, whose references are not known."""
+        return {
+            index: self._pair_rows(pair, (0, 0), 1.0, (0.0, 0.0))
+            for index, pair in pairs.items()
+            if index not in self.references
+        }
+
+    def _pair_rows(
+        self,
+        pair: TokenizedRow,
+        keys: tuple[int, int],
+        weight: float,
+        references: tuple[float, float],
+    ) -> list[BatchRow]:
+        name, beta = self.weights.name, self.job.beta
+        return [
+            BatchRow(name, key, row.input_ids, row.labels, weight, beta, reference)
+            for row, key, reference in zip(split_pair(pair), keys, references, strict=True)
+        ]
+
+
+class TaskRows:
+    """Rows of a job from its position on.
+
+    Args:
+        cursor: the position.
+        factory: makes rows of micro-batches. A pair's number is its place in the data; those of
+            the validation data follow after the last row's place.
+        data, validation: the rows, and those of the validation data.
+    """
+
+    def __init__(
+        self,
+        cursor: RowCursor,
+        factory: BatchRowFactory,
+        data: TokenizedDataSet,
+        validation: TokenizedDataSet | None = None,
+    ) -> None:
+        self.cursor, self.factory = cursor, factory
+        self.data, self.validation = data, validation
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether rows are pairs of answers."""
+        return self.factory.has_pairs
 
     @property
     def num_batch_targets(self) -> int:
@@ -70,76 +137,35 @@ class TaskRows:
 
     def take(self, count: int) -> list[BatchRow]:
         """Return the next `count` rows, all of the current batch or of the validation data."""
-        cursor = self.cursor
+        cursor, make = self.cursor, self.factory.batch_rows
         if cursor.is_validating:
             return [
                 one
                 for index, row in self._validation_rows(count).items()
-                for one in self._batch_rows(index, row, 0, 1.0)
+                for one in make(index, row, 0, 1.0)
             ]
         assert 0 < count <= cursor.batch_remaining
         weight = 1 / self.num_batch_targets
         return [
             row
             for place, index in enumerate(cursor.next_indices(count), cursor.sampler.done)
-            for row in self._batch_rows(index, self.data.rows[index], place, weight)
+            for row in make(index, self.data.rows[index], place, weight)
         ]
 
-    def without_reference(self, count: int) -> dict[int, list[BatchRow]]:
-        """Return the pairs among the next `count` rows, as of `take`, without references."""
+    def next_pairs(self, count: int) -> dict[int, TokenizedRow]:
+        """Return the pairs among the next `count` rows, as of `take`, by number."""
         if not self.has_pairs:
             return {}
         if self.cursor.is_validating:
-            rows = self._validation_rows(count)
-        else:
-            rows = {index: self.data.rows[index] for index in self.cursor.next_indices(count)}
-        return {
-            index: self._pair_rows(row, (0, 0), 1.0, (0.0, 0.0))
-            for index, row in rows.items()
-            if index not in self.references
-        }
-
-    def load_start(self, base_digest: str) -> None:
-        """Take over the weights of the adapter that the job starts from, if there is one.
-
-        Raises:
-            InputError: as `auctune.train.multilora.adapters.load_start`.
-        """
-        job = self.cursor.job
-        load_start(self.weights, job, base_digest)
-        if self.has_pairs and job.start_from is not None:
-            self.start = self.weights.values.clone()
+            return self._validation_rows(count)
+        return {index: self.data.rows[index] for index in self.cursor.next_indices(count)}
 
     def _validation_rows(self, count: int) -> dict[int, TokenizedRow]:
-        """Return the next `count` rows of the validation data by their places; see `references`."""
+        """Return the next `count` rows of the validation data by their numbers."""
         assert self.validation is not None
         first = self.cursor.num_validated % len(self.validation)
         rows = self.validation.rows[first : first + count]
         return dict(enumerate(rows, start=len(self.data) + first))
-
-    def _batch_rows(
-        self, index: int, row: TokenizedRow, place: int, weight: float
-    ) -> list[BatchRow]:
-        """Return the row, or both of a pair, at a place in the job's stream of rows."""
-        seed = self.cursor.job.seed
-        if self.has_pairs:
-            keys = row_key(seed, 2 * place), row_key(seed, 2 * place + 1)
-            return self._pair_rows(row, keys, weight, self.references[index])
-        key = row_key(seed, place)
-        return [BatchRow(self.weights.name, key, row.input_ids, row.labels, weight)]
-
-    def _pair_rows(
-        self,
-        pair: TokenizedRow,
-        keys: tuple[int, int],
-        weight: float,
-        references: tuple[float, float],
-    ) -> list[BatchRow]:
-        name, beta = self.weights.name, self.cursor.job.beta
-        return [
-            BatchRow(name, key, row.input_ids, row.labels, weight, beta, reference)
-            for row, key, reference in zip(split_pair(pair), keys, references, strict=True)
-        ]
 
 
 class TrainingTask(TaskState):
@@ -167,8 +193,9 @@ class TrainingTask(TaskState):
         kept_epochs: int = 0,
     ) -> None:
         super().__init__(job, count_data(job, data, validation), weights, kept_epochs)
+        factory = BatchRowFactory(job, weights)
         # Without a cycle, a job that is unloaded is out of memory at once.
-        self.rows = TaskRows(weakref.proxy(self), weights, data, validation)
+        self.rows = TaskRows(weakref.proxy(self), factory, data, validation)
 
 
 def count_data(
@@ -200,16 +227,16 @@ def data_size(
 
 @contextmanager
 @torch.no_grad()
-def reference_adapters(jobs: Iterable[TaskRows]) -> Iterator[Collection[str]]:
+def reference_adapters(jobs: Iterable[BatchRowFactory]) -> Iterator[Collection[str]]:
     """Set adapters back to the weights that their jobs with pairs started from, for a block.
 
     Yields:
         Names of these adapters; the references of other jobs are computed by the base alone.
     """
     kept = [
-        (rows.weights, rows.start, rows.weights.values.clone())
-        for rows in jobs
-        if rows.start is not None
+        (job.weights, job.start, job.weights.values.clone())
+        for job in jobs
+        if job.start is not None
     ]
     try:
         for weights, start, _ in kept:

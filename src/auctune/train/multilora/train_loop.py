@@ -9,7 +9,7 @@ memory that runs out makes micro-batches smaller.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +17,8 @@ import torch
 
 from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher
 from auctune.train.multilora.step import ForwardBackward
-from auctune.train.multilora.task import TaskRows, TrainingTask, reference_adapters
+from auctune.train.multilora.task import BatchRowFactory, TrainingTask, reference_adapters
+from auctune.train.rows import TokenizedRow
 from auctune.train.task_state import take_steps
 
 # Messages of a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
@@ -63,9 +64,11 @@ class TrainLoop:
             return None
         if not self.batcher.keeps_references:
             for task, _ in shares:
-                task.rows.references.clear()
+                task.rows.factory.references.clear()
         failed = compute_references(
-            [(task.rows, count) for task, count in shares], self.step, self.batcher.split
+            [(task.rows.factory, task.rows.next_pairs(count)) for task, count in shares],
+            self.step,
+            self.batcher.split,
         )
         if failed is not None:
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
@@ -133,14 +136,14 @@ class TrainLoop:
 
 
 def compute_references(
-    shares: Sequence[tuple[TaskRows, int]],
+    pairs_of: Sequence[tuple[BatchRowFactory, Mapping[int, TokenizedRow]]],
     step: ForwardBackward,
     split: Callable[[Sequence[BatchRow]], list[MicroBatch]],
 ) -> MicroBatch | None:
-    """Compute what is missing of the references of the next rows.
+    """Compute what is missing of the references of pairs.
 
     Args:
-        shares: rows of jobs, and how many are next.
+        pairs_of: of each job its pairs, by number.
         step: runs micro-batches.
         split: into micro-batches.
 
@@ -149,8 +152,8 @@ def compute_references(
     """
     missing = [
         (job, index, rows)
-        for job, count in shares
-        for index, rows in job.without_reference(count).items()
+        for job, pairs in pairs_of
+        for index, rows in job.without_reference(pairs).items()
     ]
     if not missing:
         return None

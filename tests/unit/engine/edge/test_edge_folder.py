@@ -7,6 +7,7 @@ import pytest
 
 from auctune.domain.errors import CheckpointError
 from auctune.engine.edge.edge_folder import EdgeFolder, SiteRows
+from auctune.train.adapter_files import EPOCHS, epoch_folders
 from auctune.train.checkpoint import Checkpoint
 from support.edge_runs import make_request
 from support.edge_zones import outcome_of
@@ -41,6 +42,18 @@ def test_a_slot_that_is_trained_again_may_take_fewer_steps(tmp_path: Path) -> No
         assert folder.read_checkpoint("job", steps) is not None
     with pytest.raises(CheckpointError, match="no checkpoint 7"):
         folder.read_checkpoint("job", 7)
+
+
+def test_the_adapters_after_the_last_slots_are_kept(tmp_path: Path) -> None:
+    folder = EdgeFolder(tmp_path)
+    epochs = folder.adapter("job").parent / EPOCHS
+    for number, kept in ((1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [2, 3, 4]), (5, [3, 4, 5])):
+        folder.write_epoch("job", number, {"weights": bytes([number])})
+        assert [one for one, _ in epoch_folders(epochs)] == kept
+    # Slots whose results were not recorded are trained again.
+    folder.write_epoch("job", 4, {"weights": b"again"})
+    assert [one for one, _ in epoch_folders(epochs)] == [3, 4]
+    assert (epochs / "4" / "weights").read_bytes() == b"again"
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
 from support.edge_runs import make_inputs, make_job, write_inputs
 from support.peft_adapters import save_adapter
+from support.small_bases import write_pairs
 
 JOB = make_job(3)
 ROWS = '[default]\nrows = { a = "a.jsonl", b = "there/b.jsonl" }\n'
@@ -31,7 +32,7 @@ def test_a_job_has_the_defaults_and_its_own_keys(tmp_path: Path) -> None:
     assert found["y"].rows["b"] == str(tmp_path / "there/b.jsonl")
     assert found["y"].validation == str(tmp_path / "v.jsonl")
     assert not found["y"].are_uploads
-    assert [found[name].gradient_checkpointing for name in ("y", "x 1")] == [False, True]
+    assert [found[name].gradient_checkpointing for name in ("y", "x 1")] == [0, 1]
 
 
 def test_a_job_that_starts_from_an_adapter_has_its_settings(tmp_path: Path) -> None:
@@ -92,6 +93,14 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, place: str) -> None:
 def test_rows_to_measure_by_are_checked_before_a_run_starts(tmp_path: Path) -> None:
     instance, training = write_inputs(make_inputs(tmp_path, make_job(1)), tmp_path)
     read_inputs(instance, training)
+    text = training.read_text()
+    training.write_text(f'{text}method = "dpo"\nbeta = 0.3\n')
+    with pytest.raises(InputError, match="job job: validation: has rows that are no pairs"):
+        read_inputs(instance, training)
+    write_pairs(tmp_path / "validation.jsonl", 3)
+    config = read_inputs(instance, training).trainings["job"].config
+    assert (config.method, config.beta) == ("dpo", 0.3)
+    training.write_text(text)
     (tmp_path / "validation.jsonl").write_text("no rows\n")
     with pytest.raises(InputError, match="job job: validation"):
         read_inputs(instance, training)

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from auctune.device_profile import write_profile
 from auctune.domain import InputError
 from auctune.service.config.models import AnyZone, read_config
 from auctune.service.config.timeshare import TimeshareConfig
@@ -20,7 +22,11 @@ from auctune.service.zones.spot.kind import instance_settings
 from auctune.service.zones.timeshare.events import TimeshareEventType
 from auctune.service.zones.timeshare.kind import pool_settings
 from support.packages import install
+from support.serving import SLOT_SECONDS
 from support.spot_zones import spot_zone
+from support.zones import made_up_profile
+
+EDGE_SITES = 'slots = 20\nchunk_mb = 0.1\nsites = [{ id = "north", capacity = { cpu = 2.0 } }]\n'
 
 
 def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
@@ -32,13 +38,37 @@ def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:
 
 def test_adapters_of_metered_zones_compute_as_the_settings_say(tmp_path: Path) -> None:
     dirs = DataDirs(tmp_path, tmp_path)
-    pool = TimeshareConfig(gradient_checkpointing=True)
-    assert pool_settings(pool, dirs).gradient_checkpointing
-    assert not pool_settings(TimeshareConfig(), dirs).gradient_checkpointing
+    pool = TimeshareConfig(gradient_checkpointing=2)
+    assert pool_settings(pool, dirs).gradient_checkpointing == 2
+    assert pool_settings(TimeshareConfig(), dirs).gradient_checkpointing == 0
     rented = spot_zone(tmp_path)
-    assert not instance_settings(rented, dirs).gradient_checkpointing
-    again = rented.model_copy(update={"gradient_checkpointing": True})
-    assert instance_settings(again, dirs).gradient_checkpointing
+    assert instance_settings(rented, dirs).gradient_checkpointing == 0
+    again = rented.model_copy(update={"gradient_checkpointing": 2})
+    assert instance_settings(again, dirs).gradient_checkpointing == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_profile_must_be_measured_as_its_zone_computes(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "profile.json"
+    profile = made_up_profile()
+    write_profile(replace(profile, origin=replace(profile.origin, gradient_checkpointing=2)), file)
+    needs = {"spot": 'market = "market.csv"\n', "edge": EDGE_SITES}.get(kind, "")
+    if kind == "spot":
+        market = spot_zone(tmp_path, name="market")
+        needs += f"on_demand_price = {market.on_demand_price}\nslot_seconds = {SLOT_SECONDS}\n"
+    given = f'profile = "{file}"\n'
+    if kind == "auction":
+        nodes = 'nodes = [{ id = "a", type = "local" }]'
+        given = f'node_types.local = {{ profile = "{file}" }}\n{nodes}\n'
+    for every, is_same in ((2, True), (0, False)):
+        more = f"gradient_checkpointing = {every}\n{needs}{given}"
+        config = read_config(write_zone(tmp_path, kind, more))
+        if is_same:
+            check_service(config)
+            continue
+        message = r"profile\.json: was measured with gradient_checkpointing = 2; "
+        with pytest.raises(InputError, match=message + "expected gradient_checkpointing = 0"):
+            check_service(config)
 
 
 @pytest.mark.parametrize("kind", KINDS)

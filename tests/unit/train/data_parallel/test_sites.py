@@ -90,10 +90,11 @@ def test_a_job_that_starts_from_an_adapter_begins_with_its_weights(
         GradientWorker(base, replace(job, **{**start, "start_digest": "0"})).start_from(path)
 
 
+@pytest.mark.parametrize("every", [1, 2])
 def test_activations_that_are_computed_again_change_no_bit(
-    base: Base, job: LoraJob, chunks: list[DataSet], alone: Checkpoint
+    base: Base, job: LoraJob, chunks: list[DataSet], alone: Checkpoint, every: int
 ) -> None:
-    worker = GradientWorker(base, job, gradient_checkpointing=True)
+    worker = GradientWorker(base, job, gradient_checkpointing=every)
     assert is_same(train_alone(job, MICRO, worker, chunks, SLOTS, total(chunks)), alone)
 
 

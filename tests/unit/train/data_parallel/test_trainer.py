@@ -297,7 +297,7 @@ def test_activations_that_are_computed_again_change_no_bit(
     base: Base, job: LoraJob, alone: dict[str, Tensor], tmp_path: Path
 ) -> None:
     trainer = new_trainer(base, job, tmp_path)
-    worker = GradientWorker(base, job, gradient_checkpointing=True)
+    worker = GradientWorker(base, job, gradient_checkpointing=1)
     assert worker._adapted.model.is_activation_checkpointing
     train_with(trainer, [worker, GradientWorker(base, job)], stream(0))
     assert is_same(weights_of(trainer), alone)

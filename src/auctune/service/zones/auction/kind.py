@@ -231,7 +231,7 @@ class AuctionKind(ZoneKind[AuctionConfig]):
         for index, vendor in enumerate(entry.vendors):
             vendor.params(f"{place}.vendors[{index}]")
         for node_type in entry.node_types.values():
-            read_optional_profile(node_type.profile)
+            read_optional_profile(node_type.profile, entry)
         zone_energy(entry, now)
 
     def prepare(self, entries: Sequence[AuctionConfig]) -> StartupTask:
@@ -241,7 +241,7 @@ class AuctionKind(ZoneKind[AuctionConfig]):
         self, entry: AuctionConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> BaseProfiles:
         given = {
-            name: read_optional_profile(node_type.profile)
+            name: read_optional_profile(node_type.profile, entry)
             for name, node_type in entry.node_types.items()
         }
         facts = {}

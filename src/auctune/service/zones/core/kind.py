@@ -71,6 +71,15 @@ def node_settings(
     )
 
 
-def read_optional_profile(path: str | None) -> Profile | None:
-    """Read a device profile; return None if the settings name none."""
-    return None if path is None else read_profile(Path(path))
+def read_optional_profile(path: str | None, entry: LanguageZoneConfig) -> Profile | None:
+    """Read a device profile of a zone; return None if its settings name none.
+
+    Raises:
+        InputError: if it cannot be read, or was measured with another `gradient_checkpointing`
+            than the zone's.
+    """
+    if path is None:
+        return None
+    profile = read_profile(Path(path))
+    profile.check_checkpointing(path, entry.gradient_checkpointing)
+    return profile

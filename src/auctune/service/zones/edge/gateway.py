@@ -38,7 +38,6 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
             "market.share",
             "market.repair",
             "market.lora.patience",
-            "method.dpo",
         ),
     )
 

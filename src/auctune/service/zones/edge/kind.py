@@ -137,12 +137,12 @@ class EdgeKind(ZoneKind[EdgeConfig]):
     def check(self, entry: EdgeConfig, place: str, now: float) -> None:
         if entry.ray is not None:
             check_ray(f"{place}.ray")
-        read_optional_profile(entry.profile)
+        read_optional_profile(entry.profile, entry)
 
     def profile(
         self, entry: EdgeConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> BaseProfiles:
-        profile = read_optional_profile(entry.profile)
+        profile = read_optional_profile(entry.profile, entry)
         # With a profile only the base's digest and context are read, which needs no GPU: the
         # machine of the service has none where sites are on a cluster.
         device = "cpu" if profile is not None and entry.ray is not None else entry.device

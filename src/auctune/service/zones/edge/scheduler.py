@@ -228,6 +228,7 @@ def slot_request(
         part=part,
         taken=job.plan.chunks_before(slot),
         steps=job.steps,
+        number=len(job.trained) + 1,
         is_last=not others and not job.chunks_left,
         until=until,
     )

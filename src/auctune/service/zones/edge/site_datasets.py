@@ -36,13 +36,14 @@ def combine(
         training: settings of the job.
 
     Raises:
-        InputError: if too many rows of a file would be truncated.
+        InputError: if rows do not suit the method, or too many of a file would be truncated.
     """
-    length, truncate = training.max_length, training.truncate
-    for site, size in sites.items():
-        size.check_truncation(f"market.sites.{site}", length, truncate=truncate)
+    given = {f"market.sites.{site}": size for site, size in sites.items()}
     if validation is not None:
-        validation.check_truncation("validation_file", length, truncate=truncate)
+        given["validation_file"] = validation
+    for place, size in given.items():
+        size.check_method(place, training.method)
+        size.check_truncation(place, training.max_length, truncate=training.truncate)
     sizes = list(sites.values())
     rows = sum(size.rows for size in sizes)
     tokens = sum(size.rows * size.mean_tokens for size in sizes)
@@ -55,6 +56,7 @@ def combine(
         {cause: sum(size.dropped.get(cause, 0) for size in sizes) for cause in causes},
         max(size.longest for size in sizes),
         min(limits, default=None),
+        has_pairs=sizes[0].has_pairs,
     )
     samples = {site: size.rows for site, size in sites.items()}
     return SiteDatasets(samples, replace(whole, validation=validation))

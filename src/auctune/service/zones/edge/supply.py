@@ -18,7 +18,6 @@ from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
-from auctune.domain.data_size import FORWARD_COST
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams, SlotPlan
 from auctune.engine.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.service.config.edge import EdgeConfig
@@ -201,7 +200,7 @@ class EdgeSupply:
             return 0.0
         tokens = max(1, round(self.micro_batch(training) * size.mean_tokens))
         return size.rows * (
-            FORWARD_COST * size.mean_tokens / self.profile.tokens_per_second(tokens)
+            size.evaluation_cost * size.mean_tokens / self.profile.tokens_per_second(tokens)
         )
 
     def _check_validation(self, training: Training, facts: SiteDatasets) -> None:

@@ -114,12 +114,13 @@ class SpotKind(ZoneKind[SpotConfig]):
         except InputError as error:
             path = f"{place}.{error.place}"
             raise InputError(path, error.found, error.expected) from None
-        read_optional_profile(entry.profile)
+        read_optional_profile(entry.profile, entry)
 
     def profile(
         self, entry: SpotConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> BaseProfiles:
-        profile, settings = read_optional_profile(entry.profile), instance_settings(entry, dirs)
+        profile = read_optional_profile(entry.profile, entry)
+        settings = instance_settings(entry, dirs)
         try:
             facts = learn_base(settings, dirs.profiles, report, profile, alone)
         except InputError as error:

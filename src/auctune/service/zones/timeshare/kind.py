@@ -81,12 +81,12 @@ class TimeshareKind(ZoneKind[TimeshareConfig]):
     loader = TimeshareLoader
 
     def check(self, entry: TimeshareConfig, place: str, now: float) -> None:
-        read_optional_profile(entry.profile)
+        read_optional_profile(entry.profile, entry)
 
     def profile(
         self, entry: TimeshareConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> BaseProfiles:
-        profile, settings = read_optional_profile(entry.profile), pool_settings(entry, dirs)
+        profile, settings = read_optional_profile(entry.profile, entry), pool_settings(entry, dirs)
         return {NODE_TYPE: learn_base(settings, dirs.profiles, report, profile, alone)}
 
 

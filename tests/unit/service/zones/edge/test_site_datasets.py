@@ -81,6 +81,20 @@ def test_data_of_several_sites_count_together_and_truncation_is_of_each() -> Non
     assert combine({"b": short}, cut, allowed).size.validation == cut
 
 
+def test_pairs_are_for_the_method_that_learns_from_them_at_all_sites() -> None:
+    pairs, rows = DataSize(10, 20.0, has_pairs=True), DataSize(30, 10.0)
+    training = Training("file-a", max_length=32, method="dpo")
+    found = combine({"a": pairs, "b": pairs}, pairs, training)
+    assert found.size.has_pairs
+    assert found.size.validation == pairs
+    with pytest.raises(InputError, match=r"market\.sites\.b: has rows that are no pairs"):
+        combine({"a": pairs, "b": rows}, None, training)
+    with pytest.raises(InputError, match="validation_file: has rows that are no pairs"):
+        combine({"a": pairs}, rows, training)
+    with pytest.raises(InputError, match=r"market\.sites\.a: has rows of pairs"):
+        combine({"a": pairs}, None, Training("file-a", max_length=32))
+
+
 def test_a_file_is_examined_anew_by_another_tokenizer_or_template(tmp_path: Path) -> None:
     async def check(files: FileRepository, data: DataClient) -> None:
         file = await files.add("ada", Form(), _chunks(rows_file(1, 8)))
