@@ -13,7 +13,6 @@ from math import floor, inf
 
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.elastic.trainer import ElasticTrainer
-from auctune.engine.event_log import EventLog
 from auctune.engine.spot.clock import SlotClock
 from auctune.engine.spot.overhead import ReadinessTracker
 from auctune.engine.spot.provider import Instance, InstanceProvider, PurchaseOption, SpotRunError
@@ -23,6 +22,7 @@ from auctune.engine.spot.state import (
     OvertimeBilled,
     OvertimeStarted,
     RowsTrained,
+    RunLog,
     SlotFinished,
     SlotStarted,
     SpotRunState,
@@ -105,7 +105,7 @@ class Coordinator:
         pool: WorkerPool,
         provider: InstanceProvider,
         clock: SlotClock,
-        log: EventLog,
+        log: RunLog,
         on_event: OnEvent,
         saved_every: float,
         cap: float,
@@ -263,6 +263,18 @@ class Coordinator:
             end = self._slot + 1.0
             until = min(self._clock.now(), end) if self._trainer.is_done else end
             overhead = self._readiness.overhead(end, until)
+        slot = self.state.slots[-1]
+        self._record(
+            "slot_done",
+            overhead=overhead,
+            paid=slot.paid,
+            preempted=slot.preempted,
+            **self._training(),
+        )
+        self._on_event(SlotFinished(slot))
+
+    def _training(self) -> dict[str, object]:
+        """Return what was trained in all, with the losses since the last call."""
         progress = self._trainer.progress()
         losses, self._losses = [*self._losses, *progress.losses], []
         trained: dict[str, object] = {
@@ -272,8 +284,7 @@ class Coordinator:
         }
         if progress.validation:
             trained["validation"] = progress.validation
-        self._record("slot_done", rows=self._trainer.rows, overhead=overhead, trained=trained)
-        self._on_event(SlotFinished(self.state.slots[-1]))
+        return {"rows": self._trainer.rows, "trained": trained}
 
     def _run_overtime(self) -> None:
         """Train on demand until the job is done, with all instances that it can use."""
@@ -317,7 +328,8 @@ class Coordinator:
             # The last batch may end a little later: that is part of the next interval.
             until = min(max(self._clock.now(), since), end)
             self._save()
-            self._append({"type": "overtime", "time": until, "since": since})
+            overtime = {"type": "overtime", "time": until, "since": since}
+            self._append({**overtime, **self._training()})
             self._on_event(OvertimeBilled(since, until))
         return until
 
