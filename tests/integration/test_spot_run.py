@@ -26,7 +26,6 @@ from auctune.engine.spot.provider import (
 from auctune.engine.spot.state import (
     DataNoted,
     InstancesPreempted,
-    OvertimeBilled,
     RowsTrained,
     SpotEvent,
     SpotRunState,
@@ -236,7 +235,7 @@ class Killing:
         self.left = event
 
     def __call__(self, event: SpotEvent) -> None:
-        if not isinstance(event, Warned | DataNoted | OvertimeBilled):
+        if not isinstance(event, Warned | DataNoted):
             self.left -= 1
         if self.left < 0:
             raise CoordinatorKilled

@@ -19,7 +19,6 @@ from auctune.engine.spot.provider import Instance, InstanceProvider, PurchaseOpt
 from auctune.engine.spot.state import (
     InstancesPreempted,
     OnEvent,
-    OvertimeBilled,
     OvertimeStarted,
     RowsTrained,
     RunLog,
@@ -330,7 +329,6 @@ class Coordinator:
             self._save()
             overtime = {"type": "overtime", "time": until, "since": since}
             self._append({**overtime, **self._training()})
-            self._on_event(OvertimeBilled(since, until))
         return until
 
     def _spot_instances(self) -> list[Instance]:

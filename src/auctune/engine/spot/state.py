@@ -257,14 +257,6 @@ class OvertimeStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class OvertimeBilled:
-    """An interval of the overtime was recorded, and its instances are to be paid."""
-
-    start: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
 class Warned:
     """Something happened that an operator should know."""
 
@@ -284,7 +276,6 @@ SpotEvent = (
     | InstancesPreempted
     | SlotFinished
     | OvertimeStarted
-    | OvertimeBilled
     | Warned
     | DataNoted
 )
