@@ -98,7 +98,8 @@ def measure_run(folder: Path, slot_seconds: float) -> MeasuredOverhead:
     """Return the overheads of a run with alternating numbers of workers."""
     job = SpotJob(workload=1e6, deadline=len(COUNTS), n_max=2)
     training = make_job(folder, 32, epochs=100_000)
-    config = SpotRunConfig(job=job, training=training, base="tiny", micro_batch=4)
+    workers = WorkerSettings(base="tiny", cache=str(folder), job=training)
+    config = SpotRunConfig(job=job, workers=workers, micro_batch=4)
     market = SpotMarket(np.full(len(COUNTS), 0.3), np.full(len(COUNTS), 2))
     with suppress(DeadlineReached):
         run_spot_job(
@@ -106,7 +107,6 @@ def measure_run(folder: Path, slot_seconds: float) -> MeasuredOverhead:
             AlternatingPolicy(),
             LocalProvider(MarketTrace.of_slots(market)),
             folder / "run",
-            cache=folder,
             make_clock=lambda _: WallClock(slot_seconds),
             on_event=stop_at_deadline,
         )

@@ -121,8 +121,8 @@ def test_on_a_cluster_of_its_own_a_run_costs_and_learns_the_same(
     assert f"cost {expected.cost:.3f}" in done.stdout
     assert read_events(site / "out")[0]["provider"] == "ray"
     inputs = read_inputs(SpotFolder(site / "out"))
-    config = make_config(inputs.read_job(), inputs, inputs)
-    training, micro_batch = config.training, config.micro_batch
+    config = make_config(inputs.read_job(), inputs, inputs, site)
+    training, micro_batch = config.workers.job, config.micro_batch
     trainer = new_trainer(tiny_base, training, site / "alone", micro_batch)
     worker = GradientWorker(tiny_base, training)
     train_with(trainer, [worker], stream(0))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from auctune.engine.elastic.gradient_worker import WorkerSettings
 from auctune.engine.spot.clock import ModelClock
 from auctune.engine.spot.job import SpotRunConfig, run_spot_job
 from auctune.engine.spot.provider import LocalProvider
@@ -33,7 +34,8 @@ def make_order(site: Path) -> SpotRunConfig:
         seed=5,
     )
     job = SpotJob(workload=24.0, deadline=8, n_max=4)
-    return SpotRunConfig(job=job, training=training, base=str(site / "base"), micro_batch=1)
+    workers = WorkerSettings(base=str(site / "base"), cache=str(site), job=training)
+    return SpotRunConfig(job=job, workers=workers, micro_batch=1)
 
 
 def make_trace() -> MarketTrace:
@@ -68,7 +70,6 @@ def main(site: Path, folder: Path) -> None:
         SpotFirst(),
         LocalProvider(make_trace(), warm=True),
         folder,
-        cache=site,
         make_clock=lambda rows: ModelClock(order.job, rows),
         on_event=print_event,
         resume=is_begun(folder),

@@ -108,11 +108,14 @@ class Site:
     @property
     def settings(self) -> WorkerSettings:
         """Of workers of its job."""
-        order = self.order
-        return WorkerSettings(base=order.base, cache=str(self.folder), job=order.training)
+        return self.order.workers
 
     def with_job(self, **changes: Any) -> SpotRunConfig:
         return replace(self.order, job=replace(self.order.job, **changes))
+
+    def with_training(self, **changes: Any) -> SpotRunConfig:
+        workers = self.order.workers
+        return replace(self.order, workers=replace(workers, job=replace(workers.job, **changes)))
 
     def run(
         self,
@@ -131,7 +134,6 @@ class Site:
             policy,
             supply,
             folder,
-            cache=self.folder,
             make_clock=lambda rows: clock or ModelClock(order.job, rows),
             on_event=on_event,
             **options,
@@ -140,9 +142,9 @@ class Site:
     def undisturbed(self, folder: Path, order: SpotRunConfig | None = None) -> dict[str, Tensor]:
         """The adapter's weights after training in this process, with nothing in the way."""
         order = order or self.order
-        base = self.base
-        trainer = new_trainer(base, order.training, folder, order.micro_batch)
-        train_with(trainer, [GradientWorker(base, order.training)], stream(0))
+        base, training = self.base, order.workers.job
+        trainer = new_trainer(base, training, folder, order.micro_batch)
+        train_with(trainer, [GradientWorker(base, training)], stream(0))
         return weights_of(trainer)
 
 
@@ -160,7 +162,8 @@ def make_site(folder: Path) -> Site:
         seed=5,
     )
     job = SpotJob(workload=12.0, deadline=6, n_max=4)
-    order = SpotRunConfig(job=job, training=training, base=str(folder / "base"), micro_batch=2)
+    workers = WorkerSettings(base=str(folder / "base"), cache=str(folder), job=training)
+    order = SpotRunConfig(job=job, workers=workers, micro_batch=2)
     return Site(folder, order, base)
 
 

@@ -2,7 +2,7 @@
 
 A verification computes prices from the market, decisions from what the zone had seen of it, and
 charges from the instances that a job held. The instances themselves depend on how fast the job
-trained; the journal of its process records that, and checks its policy's answers on each restart.
+trained: they are recorded, and its process checks its policy's answers on each restart.
 
 A comparison plays the jobs again under another policy. A real job did as much work in a slot as
 its process did; a played job does what its terms say. At its cap it ends: the first slot that

@@ -250,9 +250,6 @@ class RunDisplay:
                 )
             case state.Warned(text) | state.DataNoted(text):
                 self._console.print(text, style="yellow", markup=False)
-            case state.OvertimeBilled():
-                # The bar shows the progress.
-                pass
 
     def _loss_text(self) -> str:
         return "" if self._loss is None else f", loss {self._loss:.3f}"

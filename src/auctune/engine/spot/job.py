@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
 from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts, read_facts
-from auctune.engine.event_log import EventLog
+from auctune.engine.event_log import EventLog, check_identity
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_fork_server, start_worker
 from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
@@ -33,7 +34,7 @@ from auctune.engine.spot.inputs import (
     copy_inputs,
     read_inputs,
 )
-from auctune.engine.spot.job_config import SpotRayParams, read_policy
+from auctune.engine.spot.job_config import SpotRayParams, lora_job, read_policy
 from auctune.engine.spot.provider import LocalProvider, ProviderFactory, cannot_start
 from auctune.engine.spot.ray_workers import RayProvider
 from auctune.engine.spot.report import SpotRunReport, make_report, write_bill
@@ -41,6 +42,7 @@ from auctune.engine.spot.state import (
     VERSION,
     DataNoted,
     OnEvent,
+    RunLog,
     SpotRunState,
     Warned,
     ignore_event,
@@ -62,7 +64,6 @@ from auctune.train.adapter_files import (
     write_adapter_files,
 )
 from auctune.train.checkpoint import CHECKPOINTS, newest_number
-from auctune.train.job import LoraJob
 from auctune.train.row_cursor import RowCursor
 
 _MAX_FAILURES = 3
@@ -77,36 +78,28 @@ MakeClock = Callable[[int], SlotClock]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRunConfig:
-    """What to run: the job as the market sees it, and as the trainer does.
+    """What to run: the job as the market sees it, and as its workers do.
 
     Attributes:
         job: workload, deadline, value and bounds; all rows of all epochs are its workload.
-        training: the adapter; a batch is that of all instances.
-        base: the base model's name.
+        workers: settings of the workers; a batch of their job is that of all instances.
         micro_batch: rows that go through the model together on one instance.
-        device, dtype: where and how workers compute.
-        threads: of torch on a CPU, in each process.
-        gradient_checkpointing: of workers; the adapter does not depend on it.
     """
 
     job: SpotJob
-    training: LoraJob
-    base: str
+    workers: WorkerSettings
     micro_batch: int
-    device: str = "cpu"
-    dtype: str = "float32"
-    threads: int = 1
-    gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.micro_batch <= self.training.batch_size:
-            expected = f"1 to batch_size = {self.training.batch_size} rows"
+        batch_size = self.workers.job.batch_size
+        if not 1 <= self.micro_batch <= batch_size:
+            expected = f"1 to batch_size = {batch_size} rows"
             raise InputError("micro_batch", f"{self.micro_batch!r}", expected)
-        check_count(self.threads, "threads", 1)
+        check_count(self.workers.threads, "threads", 1)
 
     def identity(self) -> dict[str, Any]:
         """Return what must be the same when a run is resumed, as JSON can hold it."""
-        training = asdict(self.training)
+        training = asdict(self.workers.job)
         # Files may move; their contents are compared by digests.
         for name in ("data", "validation"):
             del training[name]
@@ -114,24 +107,12 @@ class SpotRunConfig:
         training["start_from"] = None
         return {
             "job": repr(self.job),
-            "training": training | {"target_modules": list(self.training.target_modules)},
-            "base": self.base,
+            "training": training | {"target_modules": list(training["target_modules"])},
+            "base": self.workers.base,
             "micro_batch": self.micro_batch,
-            "dtype": self.dtype,
-            "threads": self.threads,
+            "dtype": self.workers.dtype,
+            "threads": self.workers.threads,
         }
-
-    def worker_settings(self, cache: Path) -> WorkerSettings:
-        """Return the settings of the workers."""
-        return WorkerSettings(
-            base=self.base,
-            cache=str(cache.resolve()),
-            job=self.training,
-            device=self.device,
-            dtype=self.dtype,
-            threads=self.threads,
-            gradient_checkpointing=self.gradient_checkpointing,
-        )
 
 
 def run_spot_job(
@@ -140,103 +121,130 @@ def run_spot_job(
     factory: ProviderFactory,
     folder: Path,
     *,
-    cache: Path,
-    make_clock: MakeClock,
-    forecast: ForecastSource = no_forecast,
-    on_event: OnEvent = ignore_event,
     resume: bool = False,
-    saved_every: float = 30.0,
     prepare: Callable[[], object] = lambda: None,
-    cap: float = inf,
-    should_stop: Callable[[], bool] = lambda: False,
+    on_event: OnEvent = ignore_event,
+    **options: Any,
 ) -> SpotRunReport:
-    """Run a job on preemptible instances.
+    """Run a job in a folder, which has its event log.
 
     Args:
-        config: the job.
-        policy: chooses allocations.
-        factory: opens the provider of instances.
+        config, policy, factory, on_event, options: as of `train_job`.
         folder: of the run (`SpotFolder`); new or empty, unless it is resumed.
-        cache: folder of bases that are built here.
-        make_clock: see `auctune.engine.spot.clock`.
-        forecast: makes the policy's forecasts.
-        on_event: called with every event.
         resume: continue the run in `folder`.
-        saved_every: seconds between checkpoints within a slot; there is one at each slot's end.
         prepare: called when the folder is locked, before the job's data are read.
-        cap: maximum cost, in the market's unit.
-        should_stop: returns whether the run is to stop; it can be resumed.
 
     Raises:
-        InputError: if the folder holds a run already, or none to resume, or another one; if the
-            job or the provider cannot be used.
-        InfeasibleAllocationError: if the policy's allocation is not allowed.
-        SpotRunError: if workers crash again and again.
-        CapReachedError: if the next slot would cost more than `cap`.
-        StoppedError: if it was stopped.
+        InputError: if the folder holds a run already, or none to resume, or another one; or as of
+            `train_job`, which raises the other errors too.
     """
     place = SpotFolder(folder)
     factory.check(config.job)
     with place.open(resume=resume):
         prepare()
         with closing(EventLog(place.event_log)) as log:
-            identity = {
-                "version": VERSION,
-                "policy": policy.name,
-                **config.identity(),
-                **factory.identity(),
-            }
             place.check_version(log.events)
-            log.check_identity(identity)
-            settings = config.worker_settings(cache)
-            local = _LocalWorkers(config, settings, place, factory.is_warm(settings))
-            facts = _persist(local.read_facts, lambda: 0, on_event)
-            clock: SlotClock | None = None
-            for note in facts.notes:
-                on_event(DataNoted(note))
-            _begin(log, place, identity, facts)
-
-            def train() -> None:
-                nonlocal clock
-                with (
-                    closing(factory.open(settings, place.log)) as provider,
-                    local.reducer() as reducer,
-                ):
-                    trainer = ElasticTrainer(
-                        config.training, facts, reducer, place.state, config.micro_batch
-                    )
-                    for warning in trainer.warnings:
-                        on_event(Warned(warning))
-                    pool = WorkerPool(trainer)
-                    clock = clock or make_clock(trainer.total_rows)
-                    coordinator = Coordinator(
-                        job=config.job,
-                        policy=policy,
-                        forecast=forecast,
-                        trainer=trainer,
-                        pool=pool,
-                        provider=provider,
-                        clock=clock,
-                        log=log,
-                        on_event=on_event,
-                        saved_every=saved_every,
-                        cap=cap,
-                        should_stop=should_stop,
-                    )
-                    coordinator.run()
-                    # The adapter is written before the end is recorded.
-                    if trainer.state == "done":
-                        _write_adapters(trainer, pool, local, place, on_event)
-                    coordinator.end()
-
-            if SpotRunState.fold(log.events).ended is None:
-                _persist(train, lambda: newest_number(place.state / CHECKPOINTS), on_event)
+            inputs = {"inputs": place.input_digests()}
+            total_rows = train_job(
+                config, policy, factory, place, log, on_event=on_event, begun=inputs, **options
+            )
             state = SpotRunState.fold(log.events)
-            total_rows = RowCursor(config.training, facts.counts).total_rows
             report = make_report(state, config.job, total_rows, place.adapter)
             clean_temp_files(place.bill)
             write_bill(place.bill, state, config.job, report)
             return report
+
+
+def train_job(
+    config: SpotRunConfig,
+    policy: Policy,
+    factory: ProviderFactory,
+    place: SpotFolder,
+    log: RunLog,
+    *,
+    make_clock: MakeClock,
+    forecast: ForecastSource = no_forecast,
+    on_event: OnEvent = ignore_event,
+    saved_every: float = 30.0,
+    cap: float = inf,
+    should_stop: Callable[[], bool] = lambda: False,
+    begun: Mapping[str, Any] = MappingProxyType({}),
+) -> int:
+    """Train a job on preemptible instances until it has ended, from where its log ends.
+
+    Args:
+        config: the job.
+        policy: chooses allocations.
+        factory: opens the provider of instances.
+        place: of checkpoints, adapters and the workers' log.
+        log: of the run.
+        make_clock: see `auctune.engine.spot.clock`.
+        forecast: makes the policy's forecasts.
+        on_event: called with every event.
+        saved_every: seconds between checkpoints within a slot; there is one at each slot's end.
+        cap: maximum cost, in the market's unit.
+        should_stop: returns whether the run is to stop; it can be resumed.
+        begun: what the first event says besides the run's identity.
+
+    Returns:
+        Rows of the whole workload.
+
+    Raises:
+        InputError: if the log is of another run; if the job or the provider cannot be used.
+        InfeasibleAllocationError: if the policy's allocation is not allowed.
+        SpotRunError: if workers crash again and again.
+        CapReachedError: if the next slot would cost more than `cap`.
+        StoppedError: if it was stopped.
+    """
+    identity = {
+        "version": VERSION,
+        "policy": policy.name,
+        **config.identity(),
+        **factory.identity(),
+    }
+    check_identity(log.events, identity)
+    settings = config.workers
+    local = _LocalWorkers(settings, place, factory.is_warm(settings))
+    facts = _persist(local.read_facts, lambda: 0, on_event)
+    for note in facts.notes:
+        on_event(DataNoted(note))
+    _begin(log, place, {**identity, **begun}, facts)
+    clock: SlotClock | None = None
+
+    def train() -> None:
+        nonlocal clock
+        with (
+            closing(factory.open(settings, place.log)) as provider,
+            local.reducer() as reducer,
+        ):
+            trainer = ElasticTrainer(settings.job, facts, reducer, place.state, config.micro_batch)
+            for warning in trainer.warnings:
+                on_event(Warned(warning))
+            pool = WorkerPool(trainer)
+            clock = clock or make_clock(trainer.total_rows)
+            coordinator = Coordinator(
+                job=config.job,
+                policy=policy,
+                forecast=forecast,
+                trainer=trainer,
+                pool=pool,
+                provider=provider,
+                clock=clock,
+                log=log,
+                on_event=on_event,
+                saved_every=saved_every,
+                cap=cap,
+                should_stop=should_stop,
+            )
+            coordinator.run()
+            # The adapter is written before the end is recorded.
+            if trainer.state == "done":
+                _write_adapters(trainer, pool, local, place, on_event)
+            coordinator.end()
+
+    if SpotRunState.fold(log.events).ended is None:
+        _persist(train, lambda: newest_number(place.state / CHECKPOINTS), on_event)
+    return RowCursor(settings.job, facts.counts).total_rows
 
 
 def _persist(action: Callable[[], T], progress: Callable[[], int], on_event: OnEvent) -> T:
@@ -269,17 +277,15 @@ class _LocalWorkers:
     """Workers of a run that are processes beside it, and are not rented.
 
     Args:
-        config, place: of the run.
         settings: of gradient workers.
+        place: of the run.
         is_warm: whether the fork server is to load base and data.
     """
 
-    def __init__(
-        self, config: SpotRunConfig, settings: WorkerSettings, place: SpotFolder, is_warm: bool
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, place: SpotFolder, is_warm: bool) -> None:
         # It may be the head of a cluster, without a GPU.
         self._gradients = gradient_worker(replace(settings, device="cpu"), place.log)
-        self._reducer = reducer_worker(config.training, config.threads, place.log)
+        self._reducer = reducer_worker(settings.job, settings.threads, place.log)
         start_fork_server(*((WORKER, self._gradients.argument) if is_warm else ()))
 
     def read_facts(self) -> JobFacts:
@@ -308,14 +314,14 @@ def _started(spec: WorkerSpec) -> Iterator[RequestWorker]:
         worker.kill()
 
 
-def _begin(log: EventLog, place: SpotFolder, identity: Mapping[str, Any], facts: JobFacts) -> None:
-    """Record the identity of a new run.
+def _begin(log: RunLog, place: SpotFolder, begun: Mapping[str, Any], facts: JobFacts) -> None:
+    """Record a new run.
 
     Raises:
         InputError: if another run is in the folder.
     """
     digests = {"base_digest": facts.base_digest, "data_digest": facts.counts.digest}
-    log.check_identity(digests)
+    check_identity(log.events, digests)
     if log.events:
         return
     num_rows = newest_number(place.state / CHECKPOINTS)
@@ -323,8 +329,7 @@ def _begin(log: EventLog, place: SpotFolder, identity: Mapping[str, Any], facts:
         # What was paid for these rows is not known.
         what = f"has no whole event beside checkpoints of {num_rows} rows"
         raise InputError(str(place.event_log), what, "the event log of the run, or a new folder")
-    inputs = {"inputs": place.input_digests()}
-    log.append({"type": "begun", "time": 0.0, **identity, **digests, **inputs})
+    log.append({"type": "begun", "time": 0.0, **begun, **digests})
 
 
 def _write_adapters(
@@ -382,10 +387,10 @@ def start_run(inputs: RunInputs, folder: Path, *, cache: Path, on_event: OnEvent
         SpotRunError: as of `run_spot_job`.
     """
     place = SpotFolder(folder)
-    run = prepare_run(inputs, copies_of(inputs, place))
+    run = prepare_run(inputs, copies_of(inputs, place), cache)
     # Errors name the user's file, not its copy.
     read_dataset(inputs.data)
-    return run(folder, cache=cache, on_event=on_event, prepare=lambda: copy_inputs(inputs, place))
+    return run(folder, on_event=on_event, prepare=lambda: copy_inputs(inputs, place))
 
 
 def resume_run(folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
@@ -403,16 +408,17 @@ def resume_run(folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport
     """
     place = SpotFolder(folder)
     inputs = read_inputs(place)
-    run = prepare_run(inputs, inputs)
-    return run(folder, cache=cache, on_event=on_event, resume=place.has_started)
+    run = prepare_run(inputs, inputs, cache)
+    return run(folder, on_event=on_event, resume=place.has_started)
 
 
-def prepare_run(inputs: RunInputs, copies: RunInputs) -> Callable[..., SpotRunReport]:
+def prepare_run(inputs: RunInputs, copies: RunInputs, cache: Path) -> Callable[..., SpotRunReport]:
     """Return `run_spot_job` with what the files and settings of a run say.
 
     Args:
         inputs: read now.
         copies: read by the run, once they are there.
+        cache: folder of bases that are built here.
 
     Raises:
         InputError: naming the file or the setting.
@@ -420,7 +426,7 @@ def prepare_run(inputs: RunInputs, copies: RunInputs) -> Callable[..., SpotRunRe
     file, settings = inputs.read_job(), inputs.settings
     recipe = inputs.recipe(file)
     market = read_market(recipe)
-    config = make_config(file, inputs, copies)
+    config = make_config(file, inputs, copies, cache)
     job, policy = config.job, read_policy(settings.policy)
     forecaster = parse_forecaster(settings.forecast, "forecast")
 
@@ -449,7 +455,7 @@ def prepare_run(inputs: RunInputs, copies: RunInputs) -> Callable[..., SpotRunRe
     )
 
 
-def make_config(file: JobFile, inputs: RunInputs, copies: RunInputs) -> SpotRunConfig:
+def make_config(file: JobFile, inputs: RunInputs, copies: RunInputs, cache: Path) -> SpotRunConfig:
     """Return what is to be run; arguments as of `prepare_run`.
 
     Raises:
@@ -466,22 +472,21 @@ def make_config(file: JobFile, inputs: RunInputs, copies: RunInputs) -> SpotRunC
         hyperparameters = hyperparameters_of(training, start)
     except InputError as error:
         raise error.at(f"{inputs.job}: training.{error.place}") from None
-    return SpotRunConfig(
-        job=file.spot_job(),
-        training=LoraJob(
-            "job",
+    workers = WorkerSettings(
+        base=settings.base,
+        cache=str(cache.resolve()),
+        job=lora_job(
+            hyperparameters,
             copies.data,
             start_from=copies.start_from,
             start_digest=None if start is None else start.digest,
-            **hyperparameters,
         ),
-        base=settings.base,
-        micro_batch=training.micro_batch,
         device=settings.device,
         dtype=settings.dtype,
         threads=settings.threads,
         gradient_checkpointing=training.gradient_checkpointing,
     )
+    return SpotRunConfig(job=file.spot_job(), workers=workers, micro_batch=training.micro_batch)
 
 
 def make_provider(

@@ -9,19 +9,20 @@ and these digests of its inputs |
 | preempted {time, count} | spot instances were preempted within the slot |
 | worker_crashed {time, instance} | a worker crashed |
 | saved {time, rows} | a checkpoint is written next |
-| slot_done {time, rows, overhead, trained} | a slot ended: rows trained in all, share of its time \
-lost to overhead, and steps, tokens and losses |
+| slot_done {time, rows, overhead, paid, preempted, trained} | a slot ended: rows trained in all, \
+share of its time lost to overhead, what was paid for it, instances lost in it, and steps, tokens \
+and losses |
 | overtime_started {time} | the deadline passed, and what is left runs on demand |
-| overtime {time, since} | on-demand instances were held since then after the deadline, by a clock \
-that runs while the run does not |
+| overtime {time, since, rows, trained} | on-demand instances were held since then after the \
+deadline, by a clock that runs while the run does not |
 | ended {time, finish, state, note} | all is done, and when the last row was trained |
 
 Times are slots since the job began. A slot is paid once, by its event, whatever happens in it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from pydantic_core import to_jsonable_python
@@ -34,6 +35,19 @@ from auctune.spot.terms import JobConstants
 from auctune.train.job import Progress
 
 VERSION = 4
+
+
+class RunLog(Protocol):
+    """Log of one run: a file, or the log of the zone that has the job."""
+
+    @property
+    def events(self) -> Sequence[EventRecord]:
+        """All events so far, oldest first."""
+        ...
+
+    def append(self, event: EventRecord) -> None:
+        """Record an event; when this returns, it is on disk."""
+        ...
 
 
 def to_record(value: SpotObservation | SpotAllocation) -> dict[str, Any]:
@@ -79,7 +93,6 @@ class SlotRecord:
         overhead: share of the held instances' time in which they were not ready to train; None if
             the slot has not ended, was resumed, held nothing, or the clock is not a real one.
         is_skipped: no process of the job ran: the slot passed, whatever the policy would have held.
-        trained: steps and tokens in all at its end, and the losses of its steps.
     """
 
     observation: SpotObservation
@@ -89,7 +102,6 @@ class SlotRecord:
     rows: int | None = None
     overhead: float | None = None
     is_skipped: bool = False
-    trained: dict[str, Any] = field(default_factory=dict)
 
     @property
     def remaining(self) -> SpotAllocation:
@@ -193,7 +205,6 @@ class SpotRunState:
             case "slot_done":
                 last = self.slots[-1]
                 last.rows, last.overhead = event["rows"], event["overhead"]
-                last.trained = event.get("trained", {})
             case "overtime_started":
                 self.overtime_started = event["time"]
             case "overtime":
@@ -246,14 +257,6 @@ class OvertimeStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class OvertimeBilled:
-    """An interval of the overtime was recorded, and its instances are to be paid."""
-
-    start: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
 class Warned:
     """Something happened that an operator should know."""
 
@@ -273,7 +276,6 @@ SpotEvent = (
     | InstancesPreempted
     | SlotFinished
     | OvertimeStarted
-    | OvertimeBilled
     | Warned
     | DataNoted
 )

@@ -65,8 +65,8 @@ def test_what_is_kept_is_what_was_given(given: RunInputs, tmp_path: Path, has_pr
     for name in ("job", "market", "data", *(["prices"] if has_prices else [])):
         assert getattr(kept, name).read_bytes() == getattr(given, name).read_bytes()
     assert (kept.prices is not None) == has_prices
-    before = make_config(given.read_job(), given, given)
-    after = make_config(kept.read_job(), kept, kept)
+    before = make_config(given.read_job(), given, given, tmp_path)
+    after = make_config(kept.read_job(), kept, kept, tmp_path)
     assert after.identity() == before.identity()
     market = read_market(kept.recipe(kept.read_job()))
     assert np.allclose(market.price, daily_market(20).price * (2 if has_prices else 1))
@@ -80,14 +80,14 @@ def test_the_adapter_that_a_job_starts_from_is_kept_and_its_settings_are_the_job
     job = write_job(tmp_path / "job.toml", text)
     found = find_inputs(job, given.market, None, SETTINGS)
     place = SpotFolder(tmp_path / "run")
-    before = make_config(found.read_job(), found, copies_of(found, place))
+    before = make_config(found.read_job(), found, copies_of(found, place), tmp_path)
     kept = copy_inputs(found, place)
     assert kept == read_inputs(place) == copies_of(found, place)
-    after = make_config(kept.read_job(), kept, kept)
+    after = make_config(kept.read_job(), kept, kept, tmp_path)
     assert before == after
-    assert (after.training.rank, after.training.method) == (3, "dpo")
-    start, _ = read_start(after.training.start_from or Path(), "start_from")
-    assert after.training.start_digest == start.digest
+    assert (after.workers.job.rank, after.workers.job.method) == (3, "dpo")
+    start, _ = read_start(after.workers.job.start_from or Path(), "start_from")
+    assert after.workers.job.start_digest == start.digest
     # A run that was stopped before its start may be started again with other inputs.
     write_job(job, text.replace('start_from = "start"\n', ""))
     changed = copy_inputs(find_inputs(job, given.market, None, SETTINGS), place)
@@ -95,7 +95,7 @@ def test_the_adapter_that_a_job_starts_from_is_kept_and_its_settings_are_the_job
     assert read_inputs(place) == changed
     write_job(job, text + "rank = 8\n")
     with pytest.raises(InputError, match=r"job\.toml: training\.rank: 8, where the adapter"):
-        make_config(found.read_job(), found, found)
+        make_config(found.read_job(), found, found, tmp_path)
     write_job(job, text.replace('"start"', '"nowhere"'))
     with pytest.raises(InputError, match=r"training\.start_from: there is no 'nowhere'"):
         find_inputs(job, given.market, None, SETTINGS)
@@ -136,13 +136,13 @@ def test_a_trace_is_as_fine_as_its_file_and_begins_with_the_job(
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_kept(
-    given: RunInputs, changes: dict[str, object], says: str
+    given: RunInputs, tmp_path: Path, changes: dict[str, object], says: str
 ) -> None:
-    prepare_run(given, given)
+    prepare_run(given, given, tmp_path)
     settings = replace(given.settings, **changes)  # type: ignore[arg-type]
     changed = replace(given, settings=settings)
     with pytest.raises(InputError) as refused:
-        prepare_run(changed, changed)
+        prepare_run(changed, changed, tmp_path)
     assert says in str(refused.value)
 
 

@@ -26,6 +26,7 @@ class SpotEventType(StrEnum):
     """Types of events of spot zones only."""
 
     PROCESS_READY = "job.process_ready"
+    RUN_EVENT = "job.run_event"
     TRAINING_COMPLETED = "job.training_completed"
 
 
@@ -92,6 +93,18 @@ class SpotTrained(JobTrained):
 
     number: int
     refund: Annotated[Money | None, Field(exclude_if=lambda refund: refund is None)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEventRecorded(EventData):
+    """An event of a job's run, from which its process goes on; see `auctune.engine.spot.state`.
+
+    What it means for the job and its owner is recorded with it, by events of their own.
+    """
+
+    type = SpotEventType.RUN_EVENT
+
+    event: Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from auctune.service.zones.core.metered import Meter
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
 from auctune.service.zones.spot.events import (
     ProcessReady,
+    RunEventRecorded,
     SpotDecided,
     SpotMetered,
     SpotSlotStarted,
@@ -131,6 +132,9 @@ class SpotState(SlottedState[SpotJobState]):
         self.starts = [*self.starts, data.seconds][-KEPT_JOBS:]
         return Effects()
 
+    def _run_event(self, _event: ZoneEvent, _data: RunEventRecorded) -> Effects:
+        return Effects()
+
     def _learn_speed(self, job: SpotJobState, done: float) -> None:
         speed = job.speed_seen(done)
         if speed is not None:
@@ -145,6 +149,7 @@ class SpotState(SlottedState[SpotJobState]):
         JobFailed: _failed,
         JobPaused: _paused,
         ProcessReady: _ready,
+        RunEventRecorded: _run_event,
         TrainingCompleted: _completed,
     }
 
