@@ -1,20 +1,19 @@
 """Renting by a clock that goes on while nobody is there: slots are missed, a cap is kept."""
 
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from auctune.engine.event_log import EventLog, EventRecord
+from auctune.engine.event_log import EventRecord
 from auctune.engine.spot.clock import ModelClock
 from auctune.engine.spot.coordinator import CapReachedError, StoppedError
-from auctune.engine.spot.inputs import SpotFolder
-from auctune.engine.spot.job import train_job
-from auctune.engine.spot.report import SpotRunReport
 from auctune.engine.spot.state import SlotStarted, SpotEvent, SpotRunState
 from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, SpotMarket
+from auctune.standalone import spot
+from auctune.standalone.spot import ZoneLog
+from auctune.standalone.spot_report import SpotRunReport
 from support.elastic import is_same
 from support.spot_runs import Site, adapter_of, read_adapter, read_events
 
@@ -62,7 +61,7 @@ class KilledError(Exception):
     """Stands for the end of a process: nothing that it would still have done is done."""
 
 
-class KilledLog(EventLog):
+class KilledLog(ZoneLog):
     """A log whose run ends as soon as two pieces of the ending are on record."""
 
     def append(self, event: EventRecord) -> None:
@@ -158,20 +157,14 @@ def test_after_the_deadline_time_is_paid_for_which_instances_were_held_up_to_the
 
 @pytest.mark.slow
 def test_a_kill_after_the_deadline_costs_nothing_that_was_paid_before(
-    site: Site, tmp_path: Path
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, alone = tmp_path / "run", tmp_path / "alone"
     run(site, alone, SCARCE, 6.5, Stopping())
-    place = SpotFolder(folder)
-    with closing(KilledLog(place.event_log)) as log, pytest.raises(KilledError):
-        train_job(
-            site.order,
-            OnDemandOnly(),
-            site.supply(SCARCE),
-            place,
-            log,
-            make_clock=lambda rows: GoingClock(site.order.job, rows, 6.5),
-        )
+    with monkeypatch.context() as patched:
+        patched.setattr(spot, "ZoneLog", KilledLog)
+        with pytest.raises(KilledError):
+            run(site, folder, SCARCE, 6.5, Stopping())
     assert len(held_late(folder)) == 2
     run(site, folder, SCARCE, 8.0, Stopping())
     # A batch may end a little after its piece; that is not charged.

@@ -1,43 +1,33 @@
-"""One job from its files, or its configuration, to its adapter and its bill; new or resumed."""
+"""Training of one job on rented instances, from where its log ends, to its adapter."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from auctune.atomic_files import clean_temp_files
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.checks import check_count
-from auctune.domain.dataset import read_dataset
 from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
 from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts, read_facts
-from auctune.engine.event_log import EventLog, check_identity
+from auctune.engine.event_log import check_identity
+from auctune.engine.run_directory import RunDirectory
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_fork_server, start_worker
 from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
 from auctune.engine.runtime.worker import WorkerSpec
-from auctune.engine.spot.clock import ModelClock, SlotClock, WallClock
+from auctune.engine.spot.clock import SlotClock
 from auctune.engine.spot.coordinator import Coordinator, ForecastSource, no_forecast
-from auctune.engine.spot.inputs import (
-    RunInputs,
-    SpotFolder,
-    copies_of,
-    copy_inputs,
-    read_inputs,
-)
-from auctune.engine.spot.job_config import SpotRayParams, lora_job, read_policy
+from auctune.engine.spot.job_config import SpotRayParams
 from auctune.engine.spot.provider import LocalProvider, ProviderFactory, cannot_start
 from auctune.engine.spot.ray_workers import RayProvider
-from auctune.engine.spot.report import SpotRunReport, make_report, write_bill
 from auctune.engine.spot.state import (
     VERSION,
     DataNoted,
@@ -47,22 +37,13 @@ from auctune.engine.spot.state import (
     Warned,
     ignore_event,
 )
-from auctune.engine.spot.traces import MarketTrace, make_trace
+from auctune.engine.spot.traces import MarketTrace
 from auctune.engine.spot.worker_pool import WorkerPool
-from auctune.schema import hyperparameters_of
-from auctune.sim.spot.forecasts import parse_forecaster
-from auctune.sim.spot.job_file import JobFile
-from auctune.sim.spot.trace import read_market
 from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy, SpotObservation
-from auctune.train.adapter_files import (
-    EPOCHS,
-    publish_epochs,
-    read_start,
-    write_adapter_files,
-)
+from auctune.train.adapter_files import EPOCHS, publish_epochs, write_adapter_files
 from auctune.train.checkpoint import CHECKPOINTS, newest_number
 from auctune.train.row_cursor import RowCursor
 
@@ -74,6 +55,21 @@ T = TypeVar("T")
 
 MakeClock = Callable[[int], SlotClock]
 """Rows of the whole workload -> the clock of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpotFolder(RunDirectory):
+    """Paths of a job's run."""
+
+    @property
+    def adapter(self) -> Path:
+        """The result, in PEFT's format; those of the last epochs are in epochs/N."""
+        return self.root / "adapter"
+
+    @property
+    def worker_log(self) -> Path:
+        """Standard error of the workers."""
+        return self.state / "workers.log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,46 +111,6 @@ class SpotRunConfig:
         }
 
 
-def run_spot_job(
-    config: SpotRunConfig,
-    policy: Policy,
-    factory: ProviderFactory,
-    folder: Path,
-    *,
-    resume: bool = False,
-    prepare: Callable[[], object] = lambda: None,
-    on_event: OnEvent = ignore_event,
-    **options: Any,
-) -> SpotRunReport:
-    """Run a job in a folder, which has its event log.
-
-    Args:
-        config, policy, factory, on_event, options: as of `train_job`.
-        folder: of the run (`SpotFolder`); new or empty, unless it is resumed.
-        resume: continue the run in `folder`.
-        prepare: called when the folder is locked, before the job's data are read.
-
-    Raises:
-        InputError: if the folder holds a run already, or none to resume, or another one; or as of
-            `train_job`, which raises the other errors too.
-    """
-    place = SpotFolder(folder)
-    factory.check(config.job)
-    with place.open(resume=resume):
-        prepare()
-        with closing(EventLog(place.event_log)) as log:
-            place.check_version(log.events)
-            inputs = {"inputs": place.input_digests()}
-            total_rows = train_job(
-                config, policy, factory, place, log, on_event=on_event, begun=inputs, **options
-            )
-            state = SpotRunState.fold(log.events)
-            report = make_report(state, config.job, total_rows, place.adapter)
-            clean_temp_files(place.bill)
-            write_bill(place.bill, state, config.job, report)
-            return report
-
-
 def train_job(
     config: SpotRunConfig,
     policy: Policy,
@@ -168,7 +124,6 @@ def train_job(
     saved_every: float = 30.0,
     cap: float = inf,
     should_stop: Callable[[], bool] = lambda: False,
-    begun: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
     """Train a job on preemptible instances until it has ended, from where its log ends.
 
@@ -184,7 +139,6 @@ def train_job(
         saved_every: seconds between checkpoints within a slot; there is one at each slot's end.
         cap: maximum cost, in the market's unit.
         should_stop: returns whether the run is to stop; it can be resumed.
-        begun: what the first event says besides the run's identity.
 
     Returns:
         Rows of the whole workload.
@@ -208,13 +162,16 @@ def train_job(
     facts = _persist(local.read_facts, lambda: 0, on_event)
     for note in facts.notes:
         on_event(DataNoted(note))
-    _begin(log, place, {**identity, **begun}, facts)
+    digests = {"base_digest": facts.base_digest, "data_digest": facts.counts.digest}
+    check_identity(log.events, digests)
+    if not log.events:
+        log.append({"type": "begun", "time": 0.0, **identity, **digests})
     clock: SlotClock | None = None
 
     def train() -> None:
         nonlocal clock
         with (
-            closing(factory.open(settings, place.log)) as provider,
+            closing(factory.open(settings, place.worker_log)) as provider,
             local.reducer() as reducer,
         ):
             trainer = ElasticTrainer(settings.job, facts, reducer, place.state, config.micro_batch)
@@ -284,8 +241,8 @@ class _LocalWorkers:
 
     def __init__(self, settings: WorkerSettings, place: SpotFolder, is_warm: bool) -> None:
         # It may be the head of a cluster, without a GPU.
-        self._gradients = gradient_worker(replace(settings, device="cpu"), place.log)
-        self._reducer = reducer_worker(settings.job, settings.threads, place.log)
+        self._gradients = gradient_worker(replace(settings, device="cpu"), place.worker_log)
+        self._reducer = reducer_worker(settings.job, settings.threads, place.worker_log)
         start_fork_server(*((WORKER, self._gradients.argument) if is_warm else ()))
 
     def read_facts(self) -> JobFacts:
@@ -312,24 +269,6 @@ def _started(spec: WorkerSpec) -> Iterator[RequestWorker]:
         yield worker
     finally:
         worker.kill()
-
-
-def _begin(log: RunLog, place: SpotFolder, begun: Mapping[str, Any], facts: JobFacts) -> None:
-    """Record a new run.
-
-    Raises:
-        InputError: if another run is in the folder.
-    """
-    digests = {"base_digest": facts.base_digest, "data_digest": facts.counts.digest}
-    check_identity(log.events, digests)
-    if log.events:
-        return
-    num_rows = newest_number(place.state / CHECKPOINTS)
-    if num_rows >= 0:
-        # What was paid for these rows is not known.
-        what = f"has no whole event beside checkpoints of {num_rows} rows"
-        raise InputError(str(place.event_log), what, "the event log of the run, or a new folder")
-    log.append({"type": "begun", "time": 0.0, **begun, **digests})
 
 
 def _write_adapters(
@@ -370,123 +309,6 @@ def _export(request: Message, pool: WorkerPool, local: _LocalWorkers, on_event: 
     with local.gradients() as worker:
         answers = [worker.request({"do": "load_file"}), worker.request(request)]
         return [worker.result(one) for one in answers][-1]
-
-
-def start_run(inputs: RunInputs, folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
-    """Run the job of some files, which are copied into the run's folder.
-
-    Args:
-        inputs: the files.
-        folder: of the run; new or empty.
-        cache: folder of bases that are built here.
-        on_event: called with every event.
-
-    Raises:
-        InputError: if a file is wrong, or as of `run_spot_job`; the folder is then unchanged.
-        InfeasibleAllocationError: as of `run_spot_job`.
-        SpotRunError: as of `run_spot_job`.
-    """
-    place = SpotFolder(folder)
-    run = prepare_run(inputs, copies_of(inputs, place), cache)
-    # Errors name the user's file, not its copy.
-    read_dataset(inputs.data)
-    return run(folder, on_event=on_event, prepare=lambda: copy_inputs(inputs, place))
-
-
-def resume_run(folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
-    """Resume the run in a folder, or begin it if it was stopped before its first event.
-
-    Args:
-        folder: of the run.
-        cache: folder of bases that are built here.
-        on_event: called with every event.
-
-    Raises:
-        InputError: if there is no run, or a copy was changed, or as of `run_spot_job`.
-        InfeasibleAllocationError: as of `run_spot_job`.
-        SpotRunError: as of `run_spot_job`.
-    """
-    place = SpotFolder(folder)
-    inputs = read_inputs(place)
-    run = prepare_run(inputs, inputs, cache)
-    return run(folder, on_event=on_event, resume=place.has_started)
-
-
-def prepare_run(inputs: RunInputs, copies: RunInputs, cache: Path) -> Callable[..., SpotRunReport]:
-    """Return `run_spot_job` with what the files and settings of a run say.
-
-    Args:
-        inputs: read now.
-        copies: read by the run, once they are there.
-        cache: folder of bases that are built here.
-
-    Raises:
-        InputError: naming the file or the setting.
-    """
-    file, settings = inputs.read_job(), inputs.settings
-    recipe = inputs.recipe(file)
-    market = read_market(recipe)
-    config = make_config(file, inputs, copies, cache)
-    job, policy = config.job, read_policy(settings.policy)
-    forecaster = parse_forecaster(settings.forecast, "forecast")
-
-    def make_clock(rows: int) -> SlotClock:
-        if settings.slot_seconds is None:
-            return ModelClock(job, rows)
-        return WallClock(settings.slot_seconds)
-
-    return partial(
-        run_spot_job,
-        config,
-        policy,
-        make_provider(
-            make_trace(recipe, market, job, settings.start),
-            job.n_max,
-            ray=settings.ray,
-            warm=settings.warm,
-        ),
-        make_clock=make_clock,
-        forecast=forecast_source(
-            policy,
-            job.deadline,
-            lambda: forecaster.forecaster(market, settings.seed),
-            market.between(0, settings.start) if settings.start else None,
-        ),
-    )
-
-
-def make_config(file: JobFile, inputs: RunInputs, copies: RunInputs, cache: Path) -> SpotRunConfig:
-    """Return what is to be run; arguments as of `prepare_run`.
-
-    Raises:
-        InputError: if the job has no training section, or the adapter that it starts from cannot
-            be used.
-    """
-    training, settings = file.training, inputs.settings
-    if training is None:
-        raise InputError(f"{inputs.job}: training", "is missing", "[training], for a real run")
-    start = None
-    if inputs.start_from is not None:
-        start, _ = read_start(inputs.start_from, f"{inputs.job}: training.start_from")
-    try:
-        hyperparameters = hyperparameters_of(training, start)
-    except InputError as error:
-        raise error.at(f"{inputs.job}: training.{error.place}") from None
-    workers = WorkerSettings(
-        base=settings.base,
-        cache=str(cache.resolve()),
-        job=lora_job(
-            hyperparameters,
-            copies.data,
-            start_from=copies.start_from,
-            start_digest=None if start is None else start.digest,
-        ),
-        device=settings.device,
-        dtype=settings.dtype,
-        threads=settings.threads,
-        gradient_checkpointing=training.gradient_checkpointing,
-    )
-    return SpotRunConfig(job=file.spot_job(), workers=workers, micro_batch=training.micro_batch)
 
 
 def make_provider(

@@ -70,8 +70,9 @@ class SpotJobSpec:
 
     Attributes:
         workload, deadline, hard_factor, value, n_min, n_max, mu1, mu2: of the job.
-        table: H(n) for 1..n_max; None: n.
+        table: H(n) for 1..n_max; None: a n + c.
         start: slots that an instance takes to start; None: the account by total, of mu1 and mu2.
+        a, c: of H(n) without a table.
     """
 
     workload: float
@@ -84,6 +85,30 @@ class SpotJobSpec:
     mu2: float
     table: tuple[float, ...] | None = None
     start: Annotated[float | None, Field(exclude_if=lambda start: start is None)] = None
+    a: Annotated[float, Field(exclude_if=lambda a: a == 1.0)] = 1.0
+    c: Annotated[float, Field(exclude_if=lambda c: c == 0.0)] = 0.0
+
+    @classmethod
+    def of(cls, job: SpotJob) -> "SpotJobSpec":
+        """Return the plain values of a job."""
+        table, linear = None, LinearScaling()
+        if isinstance(job.scaling, TableScaling):
+            table = job.scaling.table
+        else:
+            assert isinstance(job.scaling, LinearScaling)
+            linear = job.scaling
+        return cls(
+            workload=job.workload,
+            deadline=job.deadline,
+            hard_factor=job.hard_factor,
+            value=job.value,
+            n_min=job.n_min,
+            n_max=job.n_max,
+            table=table,
+            a=linear.a,
+            c=linear.c,
+            **overhead_fields(job.overhead),
+        )
 
     def job(self) -> SpotJob:
         """Return the job.
@@ -98,7 +123,9 @@ class SpotJobSpec:
             value=self.value,
             n_min=self.n_min,
             n_max=self.n_max,
-            scaling=LinearScaling() if self.table is None else TableScaling(self.table),
+            scaling=LinearScaling(self.a, self.c)
+            if self.table is None
+            else TableScaling(self.table),
             overhead=Overhead(self.mu1, self.mu2)
             if self.start is None
             else InstanceStart(self.start),

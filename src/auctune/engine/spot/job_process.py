@@ -20,8 +20,13 @@ from auctune.engine.runtime.channel import Message, ParentChannel, error_record
 from auctune.engine.runtime.requests import WorkerEndedError
 from auctune.engine.spot.clock import UnixClock
 from auctune.engine.spot.coordinator import CapReachedError, ForecastSource, StoppedError
-from auctune.engine.spot.inputs import SpotFolder
-from auctune.engine.spot.job import SpotRunConfig, forecast_source, make_provider, train_job
+from auctune.engine.spot.job import (
+    SpotFolder,
+    SpotRunConfig,
+    forecast_source,
+    make_provider,
+    train_job,
+)
 from auctune.engine.spot.job_config import (
     SPOT_JOB_CONFIG,
     SpotJobConfig,
@@ -87,11 +92,7 @@ def main(parent: ParentChannel[SpotMessage], argument: dict[str, Any]) -> None:
 def _run(parent: ParentChannel[SpotMessage], config: SpotJobConfig, log: ServiceLog) -> None:
     strategy = SpotStrategy(config.policy, config.forecast)
     policy = strategy.read_policy()
-    trace = MarketTrace(
-        np.array(config.trace["times"]),
-        np.array(config.trace["price"]),
-        np.array(config.trace["available"]),
-    )
+    trace = MarketTrace.read(config.trace)
     place = SpotFolder(config.folder)
     if not log.events:
         # Of a run that the log does not know: its database is a copy from before.

@@ -44,6 +44,7 @@ class SpotDecided(MeteredDecided):
 
     Attributes:
         jobs: that the zone runs at once.
+        estimate_inputs: None for the job of a run without a service, which has no estimate.
         held: set aside for the job.
         ready_at: unix time at which its process was expected to be able to train.
         unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
@@ -51,7 +52,7 @@ class SpotDecided(MeteredDecided):
     """
 
     jobs: int
-    estimate_inputs: EstimateInputs
+    estimate_inputs: EstimateInputs | None
     held: Money
     first: int
     ready_at: float

@@ -63,12 +63,13 @@ class SpotState(SlottedState[SpotJobState]):
     speeds: list[float] = field(default_factory=list)
 
     def admit(self, event: ZoneEvent, data: SpotDecided, pending: PendingJob) -> SpotJobState:
+        inputs = data.estimate_inputs
         job = SpotJobState(
             **vars(pending),
             size=data.size,
             first=data.first,
             terms=data.terms,
-            speed=data.estimate_inputs.pace.speed,
+            speed=1.0 if inputs is None else inputs.pace.speed,
             policy=data.renting["policy"],
             forecast=data.renting["forecast"],
             unit_cost=data.unit_cost,

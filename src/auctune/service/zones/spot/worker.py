@@ -13,25 +13,15 @@ import orjson
 
 from auctune.domain import InputError, round_money
 from auctune.engine.event_log import EventRecord, read_events
-from auctune.engine.spot.inputs import SpotFolder
+from auctune.engine.spot.job import SpotFolder
 from auctune.engine.spot.job_config import SpotMessage
-from auctune.engine.spot.state import SpotRunState
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import ZoneDependencies
-from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
 from auctune.service.zones.core.worker import ZoneWorker
-from auctune.service.zones.spot.decision import charge_amount, value_at
-from auctune.service.zones.spot.events import (
-    ProcessReady,
-    RunEventRecorded,
-    SpotEventType,
-    SpotMetered,
-    SpotTrained,
-    TrainingCompleted,
-)
+from auctune.service.zones.spot.events import ProcessReady, SpotEventType
 from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
 from auctune.service.zones.spot.processes import JobProcessPool, run_folder
 from auctune.service.zones.spot.supply import SpotSupply
@@ -48,9 +38,7 @@ def on_message(zone: SpotZone, name: str, message: SpotMessage) -> bool:
         case "ready":
             zone.record(ProcessReady(seconds=message["seconds"]), name)
         case "event":
-            next_slot, event = job.meter.next_slot, message["event"]
-            is_done = event["type"] == "slot_done"
-            on_event(zone, job, event, next_slot - 1 if is_done else next_slot)
+            zone.record_run_event(job, message["event"])
         case "capped":
             if job.was_slowed:
                 found = f"its cap of {job.meter.cap} does not suffice: {SLOWER_THAN_SOLD}"
@@ -70,143 +58,12 @@ def on_message(zone: SpotZone, name: str, message: SpotMessage) -> bool:
     return True
 
 
-def on_event(zone: SpotZone, job: SpotJobState, event: EventRecord, slot: int) -> None:
-    """Record an event of a job's run, and what it means for the job and its owner.
-
-    `slot` is the job's slot, or the interval after its deadline, that it is about.
-    """
-    zone.record(RunEventRecorded(event=event), job.id)
-    match event["type"]:
-        case "slot" | "slot_skipped":
-            _charge_slot(zone, job, event)
-        case "overtime":
-            _charge_overtime(zone, job, event, slot)
-            _record_training(zone, job, event, slot)
-        case "slot_done":
-            _record_training(zone, job, event, slot)
-        case "overtime_started":
-            zone.note(job.id, "past its deadline: the rest runs on demand")
-        case "ended":
-            _finish(zone, job, event)
-
-
 def import_events(zone: SpotZone, name: str, events: Sequence[EventRecord]) -> None:
-    """Record the events of a run whose log was in its folder, up to version 12 of the log.
-
-    The newest of them may not be charged yet.
-    """
+    """Record the events of a run whose log was in its folder, unless the job has ended."""
     zone.begin_slots()
     job = zone.state.jobs.get(name)
-    if job is None:
-        return
-    run, slot = SpotRunState(), -1
-    for event in events:
-        run.apply(event)
-        slot += event["type"] in ("slot", "slot_skipped", "overtime")
-        if event["type"] == "slot_done":
-            last = run.slots[-1]
-            event = {"paid": last.paid, "preempted": last.preempted, **event}
-        on_event(zone, job, event, slot)
-
-
-def _charge_slot(zone: SpotZone, job: SpotJobState, event: EventRecord) -> None:
-    observation, is_missed = event["observation"], event["type"] == "slot_skipped"
-    held = {"on_demand": 0, "spot": 0} if is_missed else event["allocation"]
-    slot = observation["slot"]
-    if job.meter.is_charged(slot):
-        return
-    if is_missed and not job.was_paused:
-        _note_slower(zone, job)
-    paid = event.get("paid", 0.0)
-    metered = SpotMetered(
-        slot=slot,
-        amount=charge_amount(paid, job.unit_price, job.meter.remaining),
-        cost=round_money(paid * job.unit_cost),
-        at=job.first + slot,
-        share=1.0,
-        price=observation["price"],
-        missed=is_missed,
-        preempted=job.num_preempted(observation["last"]["spot"]),
-        **held,
-    )
-    zone.record(metered, job.id)
-
-
-def _charge_overtime(zone: SpotZone, job: SpotJobState, event: EventRecord, number: int) -> None:
-    if job.meter.is_charged(number):
-        return
-    share = event["time"] - event["since"]
-    paid = job.terms.n_max * share
-    metered = SpotMetered(
-        slot=number,
-        amount=charge_amount(paid, job.unit_price, job.meter.remaining, is_free=job.was_slowed),
-        cost=round_money(paid * job.unit_cost),
-        at=job.first + int(event["since"]),
-        share=share,
-        price=None,
-        on_demand=job.terms.n_max,
-        spot=0,
-        missed=False,
-    )
-    zone.record(metered, job.id)
-
-
-def _note_slower(zone: SpotZone, job: SpotJobState) -> None:
-    if not job.was_slowed:
-        zone.record(JobNoted(text=SLOWER_THAN_SOLD), job.id)
-
-
-def _record_training(zone: SpotZone, job: SpotJobState, event: EventRecord, number: int) -> None:
-    if number < job.next_trained:
-        return
-    # Logs of runs up to version 12 have less.
-    rows, trained = event.get("rows", job.progress.rows), event.get("trained", {})
-    refund = None
-    if (
-        event["type"] == "slot_done"
-        and number == job.meter.next_slot - 1
-        and job.is_slower_than_sold(rows, event["preempted"])
-    ):
-        refund = charge_amount(event["paid"], job.unit_price, job.meter.charged)
-        _note_slower(zone, job)
-    if rows == job.progress.rows and refund is None:
-        return
-    result = {
-        "rows": rows,
-        "total_rows": job.total_rows,
-        "tokens": trained.get("tokens", job.progress.tokens),
-        "steps": trained.get("steps", job.progress.steps),
-        "losses": trained.get("losses", []),
-        "validation": trained.get("validation", []),
-        "state": "suspended",
-        "note": "",
-    }
-    recorded = SpotTrained(
-        node=zone.name,
-        slot=zone.state.slot,
-        seconds=zone.clock.slot_seconds,
-        number=number,
-        result=result,
-        refund=refund,
-    )
-    zone.record(recorded, job.id)
-
-
-def _finish(zone: SpotZone, job: SpotJobState, event: EventRecord) -> None:
-    if job.phase is Phase.TRAINED:
-        return
-    if event["state"] != "done":
-        # The training diverged: that is not the market's failure.
-        zone.fail(job.id, "training_diverged", event["note"], None, refund=False)
-        return
-    done = zone.clock.slot_start(job.first) + event["finish"] * zone.clock.slot_seconds
-    completed = TrainingCompleted(
-        state=event["state"],
-        note=event["note"],
-        finish=event["finish"],
-        worth=value_at(job.worth, done),
-    )
-    zone.record(completed, job.id)
+    if job is not None:
+        zone.import_run(job, events)
 
 
 class SpotWorker(ZoneWorker[SpotZone]):
