@@ -28,7 +28,7 @@ import numpy as np
 from pydantic_core import to_jsonable_python
 
 from auctune.engine.event_log import EventRecord
-from auctune.spot.forecasts.forecast import Forecast
+from auctune.spot.forecasts.forecast import Forecast, MarketChain
 from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
 from auctune.spot.terms import JobConstants
@@ -71,12 +71,25 @@ def read_observation(record: dict[str, Any]) -> SpotObservation:
 def _read_forecast(record: dict[str, Any]) -> Forecast:
     levels = np.array(record["levels"], dtype=np.float64)
     shape = (len(record["price"]), len(levels))
+    chain = record["chain"]
     return Forecast(
         np.array(record["price"], dtype=np.float64),
         np.array(record["available"], dtype=np.int64),
         levels,
         np.array(record["price_quantiles"], dtype=np.float64).reshape(shape),
         np.array(record["available_quantiles"], dtype=np.int64).reshape(shape),
+        None if chain is None else _read_chain(*chain),
+    )
+
+
+def _read_chain(
+    price: list[float], available: list[int], transition: list[list[float]], present: int
+) -> MarketChain:
+    return MarketChain(
+        np.array(price, dtype=np.float64),
+        np.array(available, dtype=np.int64),
+        np.array(transition, dtype=np.float64),
+        present,
     )
 
 
