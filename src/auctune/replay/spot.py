@@ -9,7 +9,7 @@ its process did; a played job does what its terms say. At its cap it ends: the f
 would cost more than is left is not paid, and its result is worth nothing to the owner.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -24,7 +24,7 @@ from auctune.engine.spot.state import read_observation, to_record
 from auctune.engine.spot.traces import LoopedTrace, MarketTrace
 from auctune.registry import spot_policy
 from auctune.replay.compare import LogRange, Progress, ReplayInput, ZoneReplay
-from auctune.replay.verify import Body, LogVerifier, Rule, VerificationResult, noop
+from auctune.replay.verify import Body, LogVerifier, Rule, noop
 from auctune.service.config.spot import SpotConfig
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
@@ -166,7 +166,8 @@ class RunVerifier(SpotVerifier):
     def __init__(self, market: LoopedTrace, clock: SlotClock) -> None:
         super().__init__(market, clock)
         self._policy: PolicyRun | None = None
-        self._answer = IDLE
+        # Of the policy to the newest observation, which the event with this number has.
+        self._answer, self._answered = IDLE, 0
 
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:
         if event.type == EventType.DECIDED:
@@ -174,29 +175,27 @@ class RunVerifier(SpotVerifier):
         elif _observation(event) is not None:
             yield "allocations"
 
-    def verify_log(
-        self,
-        events: Iterable[ZoneEvent],
-        contains: Callable[[ZoneEvent], bool] = lambda _: True,
-        on_decision: Callable[[], None] = noop,
-    ) -> VerificationResult:
-        return super().verify_log(map(self._observe, events), contains, on_decision)
-
-    def _observe(self, event: ZoneEvent) -> ZoneEvent:
-        """Let the policy answer to an event's observation, also before the verified range."""
+    def apply(self, event: ZoneEvent) -> None:
         observation = _observation(event)
-        if observation is not None:
-            if self._policy is None:
-                (job,) = self.state.jobs.values()
-                self._policy = read_policy(job.policy).start(job.terms.job())
-            self._answer = self._policy.allocate(observation)
-        return event
+        if observation is not None and event.seq > self._answered:
+            # Before the verified range.
+            self._observe(event, observation)
+        super().apply(event)
+
+    def _observe(self, event: ZoneEvent, observation: SpotObservation) -> None:
+        if self._policy is None:
+            job = self.state.jobs[str(event.job)]
+            self._policy = read_policy(job.policy).start(job.terms.job())
+        self._answer, self._answered = self._policy.allocate(observation), event.seq
 
     def _run_event(self, event: ZoneEvent) -> Body | None:
         if not self.is_open(event):
             return None
         run_event, observation = event.body["event"], _observation(event)
-        if observation is None or run_event["type"] == "slot_skipped":
+        if observation is None:
+            return event.body
+        self._observe(event, observation)
+        if run_event["type"] == "slot_skipped":
             # Nothing is held in a slot in which the run was not under way.
             return event.body
         trace = self._market.trace(observation.slot, 1)

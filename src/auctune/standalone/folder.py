@@ -1,7 +1,7 @@
 """Folder of a run without a service: its layout, copies of its inputs, and how a run starts in it.
 
 DIR/
-  tasks/ID/               results of a job; of a run at sites jobs/ID/
+  tasks/ID/               results of a job; of a run at sites jobs/ID/, of a rented job here
   state/                  what a resumed run needs; nothing in it is for people
     inputs/               the run's file and every file that it names
     auctune.db            log of the zone's events; without it there is no run

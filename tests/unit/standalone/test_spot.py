@@ -13,6 +13,7 @@ from auctune.domain import InputError
 from auctune.engine.event_log import EventLog, EventRecord
 from auctune.engine.spot.job_config import SpotJobSpec
 from auctune.engine.spot.state import VERSION, to_record
+from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import (
     IDLE,
@@ -28,6 +29,7 @@ from auctune.spot import (
 )
 from auctune.standalone.spot import SpotRunFolder, begin_spot, open_log, read_job, resume_spot
 from auctune.standalone.spot_inputs import RunSettings, find_inputs
+from auctune.standalone.zone import read_created
 from support.command_line import run_auctune
 from support.spot_files import JOB, TRAINING, write_job, write_market, write_rows
 
@@ -85,9 +87,12 @@ def slots(job: SpotJob) -> list[EventRecord]:
 
 
 def verified(
-    folder: SpotRunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: SpotRunFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *options: str,
 ) -> tuple[int, dict[str, Any]]:
-    command: list[str | Path] = ["replay", "--data", folder.state, "--json"]
+    command: list[str | Path] = ["replay", "--data", folder.state, "--json", *options]
     code, shown, _ = run_auctune(command, monkeypatch, capsys)
     return code, json.loads(shown)
 
@@ -102,6 +107,18 @@ def test_a_replay_finds_the_answers_of_the_policy_and_what_they_cost(
     assert code == 0
     assert found["identical"]
     assert (found["num_decisions"], found["num_allocations"]) == (1, 2)
+
+
+def test_a_replay_of_the_last_slots_asks_the_policy_from_the_first_on(
+    folder: SpotRunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_log(folder) as log:
+        for event in slots(read_job(folder).spot_job()):
+            log.append(event)
+    second = to_rfc3339(read_created(folder.state, "spot")["epoch"] + 600)
+    code, found = verified(folder, monkeypatch, capsys, "--from", second)
+    assert code == 0
+    assert (found["num_decisions"], found["num_allocations"]) == (0, 1)
 
 
 @pytest.mark.parametrize(
