@@ -27,7 +27,14 @@ from auctune.spot import (
     SpotObservation,
     TableScaling,
 )
-from auctune.standalone.spot import SpotRunFolder, begin_spot, open_log, read_job, resume_spot
+from auctune.standalone.spot import (
+    SpotRunFolder,
+    begin_spot,
+    open_log,
+    read_job,
+    read_run_events,
+    resume_spot,
+)
 from auctune.standalone.spot_inputs import RunSettings, find_inputs
 from auctune.standalone.zone import read_created
 from support.command_line import run_auctune
@@ -54,13 +61,34 @@ SETTINGS = RunSettings(
 @pytest.fixture
 def folder(tmp_path: Path) -> SpotRunFolder:
     """A run that has begun."""
-    job = write_job(tmp_path / "job.toml", JOB + TRAINING)
-    write_rows(tmp_path / "rows.jsonl", 8)
-    market = write_market(tmp_path / "market.csv", MARKET)
     place = SpotRunFolder(tmp_path / "run")
-    with begin_spot(find_inputs(job, market, None, SETTINGS), place, cache=tmp_path):
-        pass
+    begin(place)
     return place
+
+
+def begin(place: SpotRunFolder, *, fresh: bool = False) -> None:
+    folder = place.root.parent
+    job = write_job(folder / "job.toml", JOB + TRAINING)
+    write_rows(folder / "rows.jsonl", 8)
+    market = write_market(folder / "market.csv", MARKET)
+    inputs = find_inputs(job, market, None, SETTINGS)
+    with begin_spot(inputs, place, cache=folder, fresh=fresh):
+        pass
+
+
+def test_a_fresh_run_replaces_an_earlier_one_and_what_its_release_left(
+    folder: SpotRunFolder,
+) -> None:
+    with open_log(folder) as log:
+        log.append(slots(read_job(folder).spot_job())[0])
+    (folder.root / "inputs").mkdir()
+    folder.bill.write_text("{}")
+    with pytest.raises(InputError, match="holds a run already"):
+        begin(folder)
+    assert len(read_run_events(folder)) == 1
+    begin(folder, fresh=True)
+    assert read_run_events(folder) == []
+    assert {path.name for path in folder.root.iterdir()} == {"state", ".lock"}
 
 
 def slots(job: SpotJob) -> list[EventRecord]:
