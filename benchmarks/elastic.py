@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,12 @@ from rich.console import Console
 from rich.table import Table
 
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
-from auctune.engine.event_log import EventLog
+from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import decode, encode
 from auctune.engine.runtime.local import start_fork_server, start_worker
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.engine.spot.clock import WallClock
-from auctune.engine.spot.job import SpotRunConfig, run_spot_job
+from auctune.engine.spot.job import SpotFolder, SpotRunConfig, train_job
 from auctune.engine.spot.overhead import MeasuredOverhead, measure_overhead
 from auctune.engine.spot.provider import LocalProvider
 from auctune.engine.spot.state import OvertimeStarted, SpotEvent, SpotRunState
@@ -61,6 +61,16 @@ class AlternatingPolicy:
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         return SpotAllocation(0, COUNTS[observation.slot])
+
+
+@dataclass
+class MemoryLog:
+    """A `RunLog` of a run that nobody resumes."""
+
+    events: list[EventRecord] = field(default_factory=list)
+
+    def append(self, event: EventRecord) -> None:
+        self.events.append(event)
 
 
 def make_job(folder: Path, tokens: int, epochs: int = 1) -> LoraJob:
@@ -98,21 +108,22 @@ def measure_run(folder: Path, slot_seconds: float) -> MeasuredOverhead:
     """Return the overheads of a run with alternating numbers of workers."""
     job = SpotJob(workload=1e6, deadline=len(COUNTS), n_max=2)
     training = make_job(folder, 32, epochs=100_000)
-    config = SpotRunConfig(job=job, training=training, base="tiny", micro_batch=4)
+    workers = WorkerSettings(base="tiny", cache=str(folder), job=training)
+    config = SpotRunConfig(job=job, workers=workers, micro_batch=4)
     market = SpotMarket(np.full(len(COUNTS), 0.3), np.full(len(COUNTS), 2))
+    place, log = SpotFolder(folder / "run"), MemoryLog()
+    place.state.mkdir(parents=True)
     with suppress(DeadlineReached):
-        run_spot_job(
+        train_job(
             config,
             AlternatingPolicy(),
             LocalProvider(MarketTrace.of_slots(market)),
-            folder / "run",
-            cache=folder,
+            place,
+            log,
             make_clock=lambda _: WallClock(slot_seconds),
             on_event=stop_at_deadline,
         )
-    journal = EventLog(folder / "run/state/journal.jsonl")
-    journal.close()
-    return measure_overhead(SpotRunState.fold(journal.events).slots)
+    return measure_overhead(SpotRunState.fold(log.events).slots)
 
 
 def median_seconds(action: Callable[[], object], repeats: int) -> float:

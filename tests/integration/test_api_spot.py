@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from auctune.engine.spot.job_config import SpotMessage
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.storage.events import EventType
@@ -14,6 +15,7 @@ from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
+from support import run_events
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
 from support.spot_zones import spot_zone
 from support.zones import record
@@ -53,17 +55,14 @@ def actor(served: Served) -> ZoneActor[SpotZone]:
     return zone.actor
 
 
-def tell(served: Served, job: str, kind: str, **words: Any) -> None:
-    """What a job's process would say."""
-    message: Any = {"kind": kind, **words}
+def send(served: Served, job: str, message: SpotMessage) -> None:
+    """Have a message of a job's process recorded."""
     actor(served).submit(lambda zone: on_message(zone, job, message)).result(60)
 
 
 def slot(served: Served, job: str, number: int, paid: float) -> None:
-    tell(
-        served, job, "slot", slot=number, price=0.25, available=4, on_demand_price=1.0,
-        on_demand=1, spot=1, spot_before=min(number, 1), paid=paid, skipped=False,
-    )  # fmt: skip
+    held: Any = {"on_demand": 1, "spot": 1, "spot_before": min(number, 1)}
+    send(served, job, run_events.slot(number, price=0.25, paid=paid, **held))
 
 
 def statement(served: Served, key: str | None = None) -> Any:
@@ -124,9 +123,8 @@ def test_what_a_slot_costs_is_charged_once_and_the_rest_is_given_back(served: Se
     key = served.key("bea", budget=Budget(Decimal(100), 86_400.0))
     job = admitted(served, key, cap="30")
     assert statement(served, key)["budget_remaining"] == "70.0000"
-    for _ in range(2):
-        slot(served, job["id"], 0, 2.0)
-        slot(served, job["id"], 1, 3.0)
+    slot(served, job["id"], 0, 2.0)
+    slot(served, job["id"], 1, 3.0)
     # A GPU-slot costs the service 1, and its owner half as much again.
     with served.http(key) as http:
         seen = http.get(f"{JOBS}/{job['id']}").json()["market"]["metered"]
@@ -162,7 +160,7 @@ def test_no_more_than_what_is_left_of_a_budget_is_set_aside(served: Served) -> N
     assert again["market"]["reason"] == "over_budget"
     slot(served, job["id"], 0, 100.0)
     assert statement(served, key)["balance"] == "20.0000"
-    tell(served, job["id"], "capped", rate=4.0)
+    send(served, job["id"], {"kind": "capped", "rate": 4.0})
     with served.http(key) as http:
         seen = http.get(f"{JOBS}/{job['id']}").json()
     assert (seen["status"], seen["error"]["code"]) == ("failed", "cap_reached")
@@ -196,11 +194,8 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
     assert job["market"]["decision"] == "admitted"
     name = job["id"]
     slot(served, name, 0, 1.0)
-    tell(
-        served, name, "slot_done", slot=0, rows=20, steps=3, tokens=99, paid=1.0, preempted=0,
-        validation=[],
-        losses=[[1, 8, 80, 2.0, 0.25], [2, 16, 160, 1.5, 0.5], [3, 20, 200, 1.25, 0.5]],
-    )  # fmt: skip
+    losses = [[1, 8, 80, 2.0, 0.25], [2, 16, 160, 1.5, 0.5], [3, 20, 200, 1.25, 0.5]]
+    send(served, name, run_events.slot_done(20, steps=3, losses=losses, paid=1.0))
     with served.http() as http:
         points = http.get(f"{JOBS}/{name}/events").json()["data"]
         assert http.get(f"{JOBS}/{name}/checkpoints").json()["data"] == []
@@ -211,7 +206,7 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
     clock = served.service.zones["rented"].clock
     # Half of the time between deadline and nothing.
     finish = (deadline + 300 - clock.slot_start(first)) / SLOT_SECONDS
-    tell(served, name, "ended", state="done", note="", finish=finish)
+    send(served, name, run_events.ended(finish))
     worth = actor(served).submit(lambda zone: zone.state.jobs[name].worth["reached"]).result(60)
     assert Decimal(worth) == pytest.approx(Decimal(45), abs=Decimal("0.01"))
     with served.http() as http:
@@ -346,7 +341,6 @@ def test_all_of_it_stands_after_a_restart(tmp_path: Path) -> None:
             before = http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()
         state = actor(first).submit(lambda zone: zone.state).result(60)
     with serving(tmp_path / "market", file, first.clock) as again:
-        slot(again, job, 0, 2.0)
         with again.http(key) as http:
             assert (http.get(f"{JOBS}/{job}").json(), http.get("/v1/ledger").json()) == before
         assert actor(again).submit(lambda zone: zone.state.jobs).result(60) == state.jobs

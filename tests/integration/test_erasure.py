@@ -20,6 +20,7 @@ from auctune.service.config.wandb import WandbConfig
 from auctune.service.storage import Snapshots, tables
 from auctune.service.storage.committer import durable
 from auctune.service.zones.core.events import JobNoted, OutOfMemory
+from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
 from auctune.service.zones.core.snapshots import Snapshotter
 from support.adapter_archives import pack
 from support.serving import ROWS, Served, make_file, make_zone, serving
@@ -166,3 +167,23 @@ def test_no_text_of_an_erased_user_is_left(tmp_path: Path, monkeypatch: pytest.M
         assert found(served) == set()
         assert served.service.queries.balances([f"user:{USER}"]) == paid != {}
         assert names_of_models(served) == {None, model, f"{model}:ckpt-step-7"}
+
+
+@pytest.mark.parametrize(
+    ("event", "erased"),
+    [
+        ({"text": "privatenote"}, {"text": "erased"}),
+        # Charges of the job depend on it.
+        ({"text": SLOWER_THAN_SOLD}, None),
+        (
+            {"event": {"type": "ended", "note": "privatenote"}},
+            {"event": {"type": "ended", "note": "erased"}},
+        ),
+        ({"event": {"type": "ended", "note": ""}}, None),
+    ],
+)
+def test_texts_of_events_are_erased_unless_they_are_the_services_own(
+    event: dict[str, Any], erased: dict[str, Any] | None
+) -> None:
+    found = erasure._event_without_text({}, orjson.dumps(event))
+    assert (None if found is None else orjson.loads(found)) == erased

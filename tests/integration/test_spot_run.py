@@ -26,7 +26,6 @@ from auctune.engine.spot.provider import (
 from auctune.engine.spot.state import (
     DataNoted,
     InstancesPreempted,
-    OvertimeBilled,
     RowsTrained,
     SpotEvent,
     SpotRunState,
@@ -116,7 +115,7 @@ def test_a_coordinator_of_workers_on_gpus_needs_none_itself(
     site: Site, alone: dict[str, Tensor], tmp_path: Path
 ) -> None:
     # Workers that are threads compute with the test's base, whatever device their settings name.
-    order = replace(site.order, device="cuda:99")
+    order = replace(site.order, workers=replace(site.settings, device="cuda:99"))
     report = site.run(tmp_path / "run", OnDemandOnly(), site.supply(MARKET), order=order)
     assert is_same(adapter_of(report), alone)
 
@@ -153,7 +152,7 @@ class Recording:
 
 
 def test_rows_that_lose_their_ends_are_noted(site: Site, tmp_path: Path) -> None:
-    order = replace(site.order, training=replace(site.order.training, max_length=8))
+    order = site.with_training(max_length=8)
     seen = Recording()
     site.run(tmp_path / "run", OnDemandOnly(), site.supply(MARKET), order=order, on_event=seen)
     assert seen.notes[0].startswith("rows longer than max_length = 8 are truncated: ")
@@ -185,14 +184,13 @@ def test_an_instance_taken_away_in_mid_slot_costs_its_slot_and_no_weights(
 def test_preferences_are_learnt_from_an_adapter_whatever_is_taken_away(
     site: Site, tmp_path: Path
 ) -> None:
-    training = replace(
-        site.order.training,
+    order = site.with_training(
         data=write_pairs(tmp_path / "pairs.jsonl", 48),
         method="dpo",
         beta=0.3,
         **start_of(tmp_path, site.base, "gpt2"),
     )
-    order = replace(site.with_job(overhead=Overhead(1.0, 1.0)), training=training)
+    order = replace(order, job=replace(order.job, overhead=Overhead(1.0, 1.0)))
     trace = MarketTrace(np.array([0.0, 0.5, 1.0]), np.full(3, 0.3), np.array([4, 1, 4]))
     policy = fixed((0, 4), (0, 2), (0, 2), (2, 0), (2, 0), (2, 0))
     folder = tmp_path / "run"
@@ -237,7 +235,7 @@ class Killing:
         self.left = event
 
     def __call__(self, event: SpotEvent) -> None:
-        if not isinstance(event, Warned | DataNoted | OvertimeBilled):
+        if not isinstance(event, Warned | DataNoted):
             self.left -= 1
         if self.left < 0:
             raise CoordinatorKilled
@@ -291,8 +289,7 @@ def test_what_was_taken_away_before_a_kill_stays_away_after_it(
 
 
 def test_what_cannot_be_trained_leaves_the_folder_free(site: Site, tmp_path: Path) -> None:
-    nowhere = replace(site.order.training, target_modules=("nowhere",))
-    order = replace(site.order, training=nowhere)
+    order = site.with_training(target_modules=("nowhere",))
     with pytest.raises(InputError, match="target_modules"):
         site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET), order=order)
     assert not (tmp_path / "run").exists()
@@ -309,12 +306,9 @@ def test_a_finished_run_is_reported_again_and_not_run_again(site: Site, tmp_path
 
 def test_a_folder_is_used_for_one_run_and_that_run_alone(site: Site, tmp_path: Path) -> None:
     folder, supply = tmp_path / "run", site.supply(MARKET)
-    with pytest.raises(InputError, match="holds no run"):
-        site.run(folder, SpotFirst(), supply, resume=True)
-    assert not folder.exists()
     with pytest.raises(CoordinatorKilled):
         site.run(folder, SpotFirst(), supply, on_event=Killing(3))
-    with pytest.raises(InputError, match="is not empty"):
+    with pytest.raises(InputError, match="holds a run already"):
         site.run(folder, SpotFirst(), supply)
     with pytest.raises(InputError, match=r"policy: 'od-only'.*expected 'msu'"):
         site.run(folder, OnDemandOnly(), supply, resume=True)
@@ -480,8 +474,7 @@ def test_what_a_worker_cannot_use_is_said_as_input(site: Site, tmp_path: Path) -
 def test_a_loss_that_is_no_number_ends_the_run_without_an_adapter(
     site: Site, tmp_path: Path
 ) -> None:
-    training = replace(site.order.training, learning_rate=1e9, max_grad_norm=0.0)
-    order = replace(site.order, training=training)
+    order = site.with_training(learning_rate=1e9, max_grad_norm=0.0)
     report = site.run(tmp_path / "run", SpotFirst(), site.supply(MARKET), order=order)
     assert report.adapter is None
     assert report.outcome.value == 0.0 < report.outcome.cost

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from auctune.engine.spot.inputs import SpotFolder, read_inputs
-from auctune.engine.spot.job import make_config
 from auctune.numerics.rng import stream
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import SpotFirst, SpotMarket, play
+from auctune.standalone.spot import SpotRunFolder, read_inputs
+from auctune.standalone.spot_inputs import make_config
 from auctune.train.adapter_files import write_adapter_files
 from auctune.train.base import Base
 from auctune.train.data_parallel.gradient_worker import GradientWorker
@@ -55,6 +55,11 @@ def begin(site: Path, out: Path) -> list[str]:
     return command(site / "job.toml", "--market", site / "market.csv", "--out", out, *ARGUMENTS)
 
 
+def run_replay(folder: Path) -> str:
+    arguments = [sys.executable, "-m", "auctune", "replay", "--data", str(folder / "state")]
+    return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+
+
 def weights(folder: Path) -> dict[str, np.ndarray]:
     return dict(load_file(folder / "adapter" / "adapter_model.safetensors"))
 
@@ -77,11 +82,14 @@ def test_a_run_ends_with_the_adapter_and_the_bill_and_goes_on_from_its_folder_al
         held = f"holds {one.on_demand} on-demand + {one.spot} spot"
         assert any(f"slot {slot:3d}" in line and held in line for line in whole.stdout.splitlines())
 
-    settings = (site / "whole" / "inputs" / "settings.json").read_bytes()
+    before = [read_events(site / "whole"), (site / "whole" / "bill.json").read_bytes()]
     again = subprocess.run(begin(site, site / "whole"), capture_output=True, text=True, check=False)
     assert again.returncode == 2
-    assert "is not empty; expected a new folder" in again.stderr
-    assert (site / "whole" / "inputs" / "settings.json").read_bytes() == settings
+    assert "holds a run already; expected --resume" in again.stderr
+    assert [read_events(site / "whole"), (site / "whole" / "bill.json").read_bytes()] == before
+    replayed = run_replay(site / "whole")
+    assert replayed.startswith("zone spot, ")
+    assert f"1 decision and {len(bill['slots'])} allocations" in replayed
 
     killed = subprocess.Popen(
         begin(site, site / "killed"), stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -120,9 +128,9 @@ def test_on_a_cluster_of_its_own_a_run_costs_and_learns_the_same(
     expected = play(SpotFirst(), job, MARKET.between(1, 5))
     assert f"cost {expected.cost:.3f}" in done.stdout
     assert read_events(site / "out")[0]["provider"] == "ray"
-    inputs = read_inputs(SpotFolder(site / "out"))
-    config = make_config(inputs.read_job(), inputs, inputs)
-    training, micro_batch = config.training, config.micro_batch
+    inputs = read_inputs(SpotRunFolder(site / "out"))
+    config = make_config(inputs.read_job(), inputs, inputs, site)
+    training, micro_batch = config.workers.job, config.micro_batch
     trainer = new_trainer(tiny_base, training, site / "alone", micro_batch)
     worker = GradientWorker(tiny_base, training)
     train_with(trainer, [worker], stream(0))

@@ -1,16 +1,19 @@
 """Renting by a clock that goes on while nobody is there: slots are missed, a cap is kept."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from auctune.engine.event_log import EventRecord
 from auctune.engine.spot.clock import ModelClock
 from auctune.engine.spot.coordinator import CapReachedError, StoppedError
-from auctune.engine.spot.report import SpotRunReport
-from auctune.engine.spot.state import OvertimeBilled, SlotStarted, SpotEvent, SpotRunState
+from auctune.engine.spot.state import SlotStarted, SpotEvent, SpotRunState
 from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, SpotMarket
+from auctune.standalone import spot
+from auctune.standalone.spot import ZoneLog
+from auctune.standalone.spot_report import SpotRunReport
 from support.elastic import is_same
 from support.spot_runs import Site, adapter_of, read_adapter, read_events
 
@@ -44,34 +47,32 @@ class GoingClock(ModelClock):
 
 @dataclass
 class Stopping:
-    """Wants the run to stop once a slot has begun, or a piece of the ending was held."""
+    """Wants the run to stop once a slot has begun."""
 
     slot: int | None = None
-    held: list[tuple[float, float]] = field(default_factory=list)
     is_over: bool = False
 
     def __call__(self, event: SpotEvent) -> None:
-        match event:
-            case SlotStarted(record):
-                self.is_over |= record.observation.slot == self.slot
-            case OvertimeBilled(start, end):
-                self.held.append((start, end))
+        if isinstance(event, SlotStarted):
+            self.is_over |= event.record.observation.slot == self.slot
 
 
 class KilledError(Exception):
     """Stands for the end of a process: nothing that it would still have done is done."""
 
 
-@dataclass
-class Killing(Stopping):
-    """Ends the run as soon as so many pieces of the ending are on record."""
+class KilledLog(ZoneLog):
+    """A log whose run ends as soon as two pieces of the ending are on record."""
 
-    pieces: int = 1
-
-    def __call__(self, event: SpotEvent) -> None:
-        super().__call__(event)
-        if len(self.held) == self.pieces:
+    def append(self, event: EventRecord) -> None:
+        super().append(event)
+        if sum(one["type"] == "overtime" for one in self.events) == 2:
             raise KilledError
+
+
+def held_late(folder: Path) -> list[tuple[float, float]]:
+    """The pieces of the ending that are on record."""
+    return SpotRunState.fold(read_events(folder)).overtime
 
 
 ROWS = 96
@@ -140,14 +141,14 @@ def test_no_slot_begins_that_would_cost_more_than_is_left(site: Site, tmp_path: 
 def test_after_the_deadline_time_is_paid_for_which_instances_were_held_up_to_the_cap(
     site: Site, tmp_path: Path
 ) -> None:
-    folder, late = tmp_path / "run", Stopping()
+    folder = tmp_path / "run"
     # Nobody was there before the deadline; 12 units of work at 0.9 * 4 a slot take 3.3 slots.
     with pytest.raises(CapReachedError):
-        run(site, folder, SCARCE, 6.5, late, cap=6.0)
-    assert sum(until - since for since, until in late.held) == pytest.approx(1.5)
-    report = run(site, folder, SCARCE, 12.25, late)
-    held = sum(until - since for since, until in late.held)
-    assert [since for since, _ in late.held][:3] == [6.5, 7.0, 12.25]
+        run(site, folder, SCARCE, 6.5, Stopping(), cap=6.0)
+    assert sum(map(length, held_late(folder))) == pytest.approx(1.5)
+    report = run(site, folder, SCARCE, 12.25, Stopping())
+    held = sum(map(length, held_late(folder)))
+    assert [since for since, _ in held_late(folder)][:3] == [6.5, 7.0, 12.25]
     assert report.outcome.cost == pytest.approx(4 * held)
     assert report.outcome.cost < 4 * (report.outcome.finish - 6)
     assert report.outcome.value == 0
@@ -156,17 +157,18 @@ def test_after_the_deadline_time_is_paid_for_which_instances_were_held_up_to_the
 
 @pytest.mark.slow
 def test_a_kill_after_the_deadline_costs_nothing_that_was_paid_before(
-    site: Site, tmp_path: Path
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, alone, killed = tmp_path / "run", Stopping(), Killing(pieces=2)
-    run(site, tmp_path / "alone", SCARCE, 6.5, alone)
-    with pytest.raises(KilledError):
-        run(site, folder, SCARCE, 6.5, killed)
-    again = Stopping()
-    run(site, folder, SCARCE, 8.0, again)
-    held = [*killed.held, *again.held]
+    folder, alone = tmp_path / "run", tmp_path / "alone"
+    run(site, alone, SCARCE, 6.5, Stopping())
+    with monkeypatch.context() as patched:
+        patched.setattr(spot, "ZoneLog", KilledLog)
+        with pytest.raises(KilledError):
+            run(site, folder, SCARCE, 6.5, Stopping())
+    assert len(held_late(folder)) == 2
+    run(site, folder, SCARCE, 8.0, Stopping())
     # A batch may end a little after its piece; that is not charged.
-    assert sum(map(length, held)) <= sum(map(length, alone.held))
+    assert sum(map(length, held_late(folder))) <= sum(map(length, held_late(alone)))
 
 
 def length(piece: tuple[float, float]) -> float:

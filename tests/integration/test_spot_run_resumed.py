@@ -1,19 +1,17 @@
 """A job on rented instances is killed around a checkpoint, or finds its folder damaged."""
 
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from auctune.domain import InputError
 from auctune.engine.elastic.trainer import ElasticTrainer
-from auctune.engine.event_log import EventLog
 from auctune.engine.spot import job
-from auctune.engine.spot.report import SpotRunReport
 from auctune.engine.spot.state import RowsTrained, SlotStarted, SpotEvent, SpotRunState, Warned
 from auctune.spot import InstanceStart, SpotFirst, SpotMarket
+from auctune.standalone.spot_report import SpotRunReport
 from support.elastic import is_same
 from support.spot_policies import fixed
 from support.spot_runs import Site, adapter_of, read_events
@@ -145,24 +143,3 @@ def test_a_run_that_goes_on_says_where_it_is_and_what_was_lost(
     assert f"checkpoint {int(newest.name)}: state.json has 2 of" in damaged
     assert "resumes from row 12" in lost
     assert "14 recorded rows" in lost
-
-
-def test_a_run_of_an_older_release_is_refused(site: Site, tmp_path: Path) -> None:
-    folder, supply = tmp_path / "run", site.supply(SCARCE)
-    with closing(EventLog(folder / "state/journal.jsonl")) as log:
-        log.append({"type": "begun", "version": 2, "time": 0.0})
-    with pytest.raises(InputError, match=r"journal\.jsonl: version: 2, of another release; .* 4"):
-        site.run(folder, SpotFirst(), supply, resume=True)
-
-
-def test_checkpoints_without_a_journal_are_no_beginning(
-    site: Site, tmp_path: Path, mortal: type[Mortal]
-) -> None:
-    folder, supply = tmp_path / "run", site.supply(SCARCE)
-    mortal.writes, mortal.saves_left = True, 0
-    with pytest.raises(CoordinatorKilledError):
-        site.run(folder, SpotFirst(), supply)
-    (folder / "state/journal.jsonl").write_bytes(b"")
-    with pytest.raises(InputError, match=r"journal\.jsonl: has no whole event beside checkpoints"):
-        site.run(folder, SpotFirst(), supply)
-    assert (folder / "state/checkpoints").is_dir()

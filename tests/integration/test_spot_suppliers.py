@@ -134,7 +134,7 @@ class TestOnACluster:
         self, site: Site, tmp_path: Path, rented_nodes: RayNodes
     ) -> None:
         # Long enough for both to be ready, however unlike they are.
-        order = replace(site.order, training=replace(site.order.training, epochs=16))
+        order = site.with_training(epochs=16)
         supply = OnRay(rented_nodes.address).supply(MarketTrace.of_slots(PLENTY))
         listener = At(2, 2, lambda: os.kill(on_cluster()[0], signal.SIGKILL))
         folder, policy = tmp_path / "run", fixed(*[(0, 2)] * 6)
@@ -148,7 +148,7 @@ class TestOnACluster:
         self, site: Site, tmp_path: Path, rented_nodes: RayNodes
     ) -> None:
         # Long enough for both to be ready, however unlike they are.
-        order = replace(site.order, training=replace(site.order.training, epochs=16))
+        order = site.with_training(epochs=16)
         supply = OnRay(rented_nodes.address).supply(MarketTrace.of_slots(PLENTY))
         listener = At(2, 2, lambda: rented_nodes.tell("kill", SPOT))
         folder = tmp_path / "run"

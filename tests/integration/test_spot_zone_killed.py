@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, create_engine, select
+from sqlalchemy import Connection, create_engine, delete, select, text
 
+from auctune.engine.event_log import EventLog
 from auctune.numerics.rng import stream
 from auctune.service.storage.tables import entries, events
 from auctune.train.base import Base
@@ -119,6 +120,7 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
             seen = rows(service.job(name))
         service.wait_for_job(name, lambda one: rows(one) > seen)
         service.kill()
+        to_version_11(data, name)
         service.start()
         done = service.wait_for_job(name, lambda one: one["status"] == "succeeded")
         assert done["status"] == "succeeded", done
@@ -138,6 +140,22 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
     again = replayed(data, config, "rented", monkeypatch, capsys)
     assert again["num_decisions"] == 2
     assert again["num_charges"] > 1
+
+
+def to_version_11(data: Path, job: str) -> None:
+    """Move the events of a job's run into its folder, where such a release had them."""
+    log = EventLog(data / "work" / "rented" / job / "run" / "state" / "journal.jsonl")
+    engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
+    of_run = (events.c.job == job) & (events.c.type == "job.run_event")
+    with engine.begin() as connection:
+        rows = connection.execute(select(events.c.body).where(of_run).order_by(events.c.seq))
+        for row in rows.all():
+            log.append(json.loads(row.body)["event"])
+        connection.execute(text("DROP TRIGGER events_refuse_delete"))
+        connection.execute(delete(events).where(of_run))
+    engine.dispose()
+    log.close()
+    assert any(event["type"] == "slot" for event in log.events)
 
 
 def start_from(service: ServiceProcess, file: str, model: str) -> str:

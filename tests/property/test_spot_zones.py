@@ -26,7 +26,7 @@ def test_state_is_the_fold_of_the_log_and_money_is_what_slots_cost() -> None:
         seen += player.seen
         states += Counter(row.body["state"] for row in player.log.rows.values())
     # The play went everywhere.
-    assert all(seen[name] for name in ("pause", "resume", "late", "tell_again", "decide_received"))
+    assert all(seen[name] for name in ("pause", "resume", "late", "decide_received"))
     wanted = ("finished", "cancelled", "rejected", "refunded", "failed", "paused", "training")
     assert all(states[name] for name in wanted)
 

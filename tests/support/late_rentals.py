@@ -6,7 +6,6 @@ process would, and the zone hears what came of it.
 
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.files import SpotRecord
 from auctune.spot import IDLE, SpotAllocation, SpotJob, SpotObservation
 from auctune.spot.market import SpotMarket
+from support import run_events
 from support.spot_player import made_up_rental
 from support.zones import SLOT_SECONDS, MemoryLog, SetClock
 
@@ -150,10 +150,15 @@ class LateRentals:
             is_missed = ready_at > begins + _LATE * SLOT_SECONDS
             held = IDLE if is_missed else held
             paid = held.on_demand * 1.0 + held.spot * price
-            self._tell(
-                job, "slot", slot=slot, price=price, on_demand=held.on_demand, spot=held.spot,
-                spot_before=last.spot, paid=paid, skipped=is_missed,
-            )  # fmt: skip
+            begun = run_events.slot(
+                slot,
+                price=price,
+                on_demand=held.on_demand,
+                spot=held.spot,
+                spot_before=last.spot,
+                skipped=is_missed,
+            )
+            on_message(self.zone, job.id, begun)
             num_missed += is_missed
             work = pace * _work(terms.job(), held, last)
             if work and done + work >= terms.workload:
@@ -164,20 +169,13 @@ class LateRentals:
         span = (terms.workload - done) / (pace * terms.mu1 * most)
         finish = terms.deadline + span
         self.clock.time = rental.clock.slot_start(job.first) + finish * SLOT_SECONDS
-        self._tell(
-            job, "overtime", slot=terms.deadline, since=float(terms.deadline), until=finish,
-            on_demand=terms.n_max, paid=terms.n_max * span, rows=job.total_rows, steps=1,
-            tokens=1, losses=[],
-        )  # fmt: skip
+        late = run_events.overtime(float(terms.deadline), finish, job.total_rows)
+        on_message(self.zone, job.id, late)
         self._end(job, finish)
         return num_missed
 
     def _end(self, job: SpotJobState, finish: float) -> None:
-        self._tell(job, "ended", state="done", note="", finish=finish)
-
-    def _tell(self, job: SpotJobState, kind: str, **words: Any) -> None:
-        message: Any = {"kind": kind, **words}
-        on_message(self.zone, job.id, message)
+        on_message(self.zone, job.id, run_events.ended(finish))
 
 
 def _work(job: SpotJob, held: SpotAllocation, last: SpotAllocation) -> float:

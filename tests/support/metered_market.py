@@ -16,6 +16,7 @@ from auctune.service.zones.spot.zone import SpotZone
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.pool import record_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
+from support import run_events
 from support.pool_events import joined, quantum
 from support.serving import SLOT_SECONDS, Served
 
@@ -76,19 +77,13 @@ class Renter:
         self.actor.submit(lambda zone: _rent(zone, zone.state.jobs.get(job))).result(600)
 
     def end(self, job: str, finish: float) -> None:
-        message: SpotMessage = {"kind": "ended", "state": "done", "note": "", "finish": finish}
+        message = run_events.ended(finish)
         self.actor.submit(lambda zone: on_message(zone, job, message)).result(600)
 
     def hold_late(self, job: str, since: float, until: float) -> None:
         def held(zone: SpotZone) -> None:
-            n_max = zone.state.jobs[job].terms.n_max
-            words = {"slot": zone.state.jobs[job].meter.next_slot, "since": since, "until": until}
-            paid = 1.0 * n_max * (until - since)
-            trained: dict[str, Any] = {
-                "rows": None, "steps": None, "tokens": None, "losses": [], "validation": []
-            }  # fmt: skip
-            said: Any = {"kind": "overtime", "on_demand": n_max, "paid": paid, **words, **trained}
-            on_message(zone, job, said)
+            rows = zone.state.jobs[job].progress.rows
+            on_message(zone, job, run_events.overtime(since, until, rows))
 
         self.actor.submit(held).result(600)
 
@@ -105,17 +100,13 @@ def _rent(zone: SpotZone, job: SpotJobState | None) -> None:
     seen = zone.rental.market.slot_starts(job.first + number, 1)
     price, available = float(seen.price[0]), int(seen.available[0])
     spot = min(1, available)
-    words: Any = {"slot": number, "price": price, "on_demand": 1 - spot, "spot": spot}
-    words["spot_before"] = job.count - job.on_demand
-    paid = (1 - spot) * 1.0 + spot * price
-    words |= {"kind": "slot", "paid": paid, "skipped": False}
-    on_message(zone, job.id, words)
+    held: dict[str, Any] = {"on_demand": 1 - spot, "spot": spot}
+    held["spot_before"] = job.count - job.on_demand
+    on_message(zone, job.id, run_events.slot(number, price=price, **held))
     rows, step = 5 * (number + 1), number + 1
     losses = [[step, rows, rows * 8, 2.0 / step, 0.5]]
-    done: Any = {"rows": rows, "steps": step, "tokens": rows * 8, "losses": losses}
     # So that the rows are not compared with those sold.
-    done |= {"validation": [], "kind": "slot_done", "slot": number, "preempted": 1}
-    on_message(zone, job.id, done)
+    on_message(zone, job.id, run_events.slot_done(rows, steps=step, losses=losses, preempted=1))
 
 
 def _forget_profile(zone: TimeshareZone) -> None:

@@ -10,6 +10,7 @@ from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.pool import record_event
+from support import run_events
 from support.pool_events import joined, quantum
 from support.serving import Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
@@ -39,19 +40,8 @@ def rented_slot(served: Served, job: str, number: int, on_demand: int, spot: int
     """A slot of a rented job, as its process would tell of it."""
     zone = served.service.zones[RENTED]
     assert isinstance(zone, SpotGateway)
-    told: Any = {
-        "kind": "slot",
-        "slot": number,
-        "price": 0.25,
-        "available": 4,
-        "on_demand_price": 1.0,
-        "on_demand": on_demand,
-        "spot": spot,
-        "spot_before": 0,
-        "paid": on_demand + 0.25 * spot,
-        "skipped": False,
-    }
-    zone.actor.submit(lambda actor: on_message(actor, job, told)).result(600)
+    begun = run_events.slot(number, price=0.25, on_demand=on_demand, spot=spot)
+    zone.actor.submit(lambda actor: on_message(actor, job, begun)).result(600)
 
 
 class Pool:

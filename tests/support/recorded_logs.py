@@ -126,7 +126,8 @@ def _sized(row: Row, examination: str) -> Row:
     sizes = {
         size_key(f"{base}:{examination}", int(length)): size
         for key, size in row["body"]["data_sizes"].items()
-        for base, length in [key.split(":")]
+        # Since version 12 the examination is between them.
+        for base, *_, length in [key.split(":")]
     }
     return {**row, "body": {"data_sizes": sizes}}
 

@@ -10,13 +10,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from auctune.engine.elastic.gradient_worker import WorkerSettings
 from auctune.engine.spot.clock import ModelClock
-from auctune.engine.spot.job import SpotRunConfig, run_spot_job
+from auctune.engine.spot.coordinator import no_forecast
+from auctune.engine.spot.job import SpotRunConfig
 from auctune.engine.spot.provider import LocalProvider
 from auctune.engine.spot.state import RowsTrained, SpotEvent, Warned
 from auctune.engine.spot.traces import MarketTrace
 from auctune.spot import SpotFirst, SpotJob
+from auctune.standalone.spot import SpotRunFolder
+from auctune.standalone.spot_inputs import PreparedJob
 from auctune.train.job import LoraJob
+from support.spot_runs import run_prepared
 
 
 def make_order(site: Path) -> SpotRunConfig:
@@ -33,7 +38,8 @@ def make_order(site: Path) -> SpotRunConfig:
         seed=5,
     )
     job = SpotJob(workload=24.0, deadline=8, n_max=4)
-    return SpotRunConfig(job=job, training=training, base=str(site / "base"), micro_batch=1)
+    workers = WorkerSettings(base=str(site / "base"), cache=str(site), job=training)
+    return SpotRunConfig(job=job, workers=workers, micro_batch=1)
 
 
 def make_trace() -> MarketTrace:
@@ -54,26 +60,20 @@ def print_event(event: SpotEvent) -> None:
             print(json.dumps({"warning": text}), flush=True)
 
 
-def is_begun(folder: Path) -> bool:
-    """Whether there is a run to go on with."""
-    journal = folder / "state/journal.jsonl"
-    return journal.exists() and journal.stat().st_size > 0
-
-
 def main(site: Path, folder: Path) -> None:
     torch.set_num_threads(1)
-    order = make_order(site)
-    run_spot_job(
-        order,
-        SpotFirst(),
-        LocalProvider(make_trace(), warm=True),
-        folder,
-        cache=site,
+    order, policy = make_order(site), SpotFirst()
+    job = PreparedJob(
+        config=order,
+        policy=policy,
+        factory=LocalProvider(make_trace(), warm=True),
+        forecast=no_forecast,
+        labels={"policy": policy.name, "forecast": "none"},
+        slot_seconds=1.0,
         make_clock=lambda rows: ModelClock(order.job, rows),
-        on_event=print_event,
-        resume=is_begun(folder),
-        saved_every=0.2,
     )
+    place = SpotRunFolder(folder)
+    run_prepared(job, place, resume=place.exists(), on_event=print_event, saved_every=0.2)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Plays at random what can happen to a rented zone, and checks that all is of one mind.
 
-Its jobs' processes are made up: each has a journal, tells what is in it, is not heard any more at
-some point, and then tells all of it again.
+Its jobs' processes are made up.
 """
 
 from collections import Counter
@@ -15,7 +14,7 @@ import orjson
 
 from auctune.domain import InputError, Money, round_money, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.engine.spot.job_config import SpotStrategy
+from auctune.engine.spot.job_config import RunEvent, SpotStrategy
 from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
@@ -33,6 +32,7 @@ from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.files import SpotRecord
 from auctune.spot.job import Overhead
 from auctune.spot.market import SpotMarket
+from support import run_events
 from support.zones import EPOCH, SLOT_SECONDS, MemoryLog, SetClock, made_up_profile
 
 OWNERS = ("ann", "bob")
@@ -67,12 +67,11 @@ def made_up_rental(now: Callable[[], float], jobs: int = 4) -> SpotSupply:
 
 @dataclass
 class MadeUpProcess:
-    """What a job's process has on record, and how much of it the service heard."""
+    """What a job's process has done: payments by slot, and whether it is in one."""
 
-    told: list[Any] = field(default_factory=list)
+    paid: list[float] = field(default_factory=list)
     rows: int = 0
-    slot: int = 0
-    is_heard: bool = True
+    is_in_slot: bool = False
 
 
 class SpotPlayer:
@@ -102,7 +101,6 @@ class SpotPlayer:
             self.pass_slots: 6,
             self.start_process: 2,
             self.rent: 14,
-            self.tell_again: 4,
             self.late: 3,
             self.end: 2,
             self.fail: 1,
@@ -169,23 +167,25 @@ class SpotPlayer:
         if not name:
             return False
         process = self.processes.setdefault(name, MadeUpProcess())
-        if process.told and process.told[-1]["kind"] == "slot":
+        if process.is_in_slot:
             process.rows += int(self.rng.integers(0, 9))
-            paid, trained = process.told[-1]["paid"], self._trained(process)
-            self._tell(name, "slot_done", slot=process.slot, preempted=0, paid=paid, **trained)
-            process.slot += 1
+            process.is_in_slot = False
+            steps, rows = process.rows // 4, process.rows
+            losses = [[steps, rows, rows * 7, 1.0 / (1 + steps), 0.5]]
+            paid = process.paid[-1]
+            self._send(name, run_events.slot_done(rows, steps=steps, losses=losses, paid=paid))
             return True
         missed = self.rng.random() < 0.1
-        at = self.zone.state.jobs[name].first + process.slot
+        slot = len(process.paid)
+        at = self.zone.state.jobs[name].first + slot
         seen = self.zone.rental.market.slot_starts(at, 1)
         price, available = float(seen.price[0]), int(seen.available[0])
         on_demand = 0 if missed else int(self.rng.integers(0, 3))
         spot = 0 if missed else int(self.rng.integers(0, available + 1))
-        self._tell(
-            name, "slot", slot=process.slot, price=price, available=available,
-            on_demand_price=1.0, on_demand=on_demand, spot=spot, spot_before=0,
-            paid=on_demand * 1.0 + spot * price, skipped=missed,
-        )  # fmt: skip
+        process.paid.append(on_demand * 1.0 + spot * price)
+        process.is_in_slot = not missed
+        held = {"on_demand": on_demand, "spot": spot}
+        self._send(name, run_events.slot(slot, price=price, skipped=missed, **held))
         return True
 
     def late(self) -> bool:
@@ -194,29 +194,17 @@ class SpotPlayer:
         if not name:
             return False
         process = self.processes.setdefault(name, MadeUpProcess())
-        if process.told and process.told[-1]["kind"] == "slot":
+        if process.is_in_slot:
             return False
         process.rows += 2
-        self._tell(
-            name, "overtime", slot=process.slot, since=10.0, until=10.5, on_demand=4,
-            on_demand_price=1.0, paid=2.0, **self._trained(process),
-        )  # fmt: skip
-        process.slot += 1
+        process.paid.append(2.0)
+        self._send(name, run_events.overtime(10.0, 10.5, process.rows, steps=process.rows // 4))
         return True
-
-    def tell_again(self) -> bool:
-        """A process was killed: another one tells all that is on record."""
-        name = self._one_of(self.processes)
-        if name:
-            self.processes[name].is_heard = True
-            for message in self.processes[name].told:
-                on_message(self.zone, name, message)
-        return bool(name)
 
     def end(self) -> bool:
         name = self._one_of(self.zone.admitted_jobs)
         state = "done" if self.rng.random() < 0.8 else "failed"
-        on_message(self.zone, name, {"kind": "ended", "state": state, "note": "", "finish": 2.5})
+        on_message(self.zone, name, run_events.ended(2.5, state))
         return bool(name)
 
     def fail(self) -> bool:
@@ -261,7 +249,7 @@ class SpotPlayer:
             assert sums.get(user_account(owner), 0) == self._owed(owner)
         assert all(Decimal(0) <= job.meter.charged <= job.meter.cap for job in jobs)
         for job in jobs:
-            self._check_heard(job)
+            self._check_charges(job)
         for kind, key in ((EventType.METERED, "slot"), (EventType.TRAINED, "number")):
             events = [event for event, _ in self.log.events if event.type == kind]
             numbers = [(event.job, event.body[key]) for event in events]
@@ -284,17 +272,16 @@ class SpotPlayer:
                 later.apply(event)
             assert later.state == self.zone.state
 
-    def _check_heard(self, job: SpotJobState) -> None:
-        """All that a process told is charged, up to the cap, however often it told it."""
+    def _check_charges(self, job: SpotJobState) -> None:
+        """All that a process held is charged, up to the cap."""
         process = self.processes.get(job.id)
-        if process is None or not process.is_heard:
+        if process is None:
             return
-        billed = [one for one in process.told if one["kind"] != "slot_done" and "paid" in one]
-        paid = [round_money(one["paid"] * 0.9) for one in billed]
+        paid = [round_money(one * 0.9) for one in process.paid]
         assert job.meter.next_slot == len(paid)
         assert job.meter.charged <= min(job.meter.cap, sum(paid, Decimal(0)))
         assert job.meter.charged == self._net_charges(lambda event: event.job == job.id)
-        assert job.progress.rows == process.told[-1].get("rows", job.progress.rows)
+        assert process.is_in_slot or job.progress.rows == process.rows
 
     def _owed(self, owner: str) -> Money:
         refunded = {name for name, row in self.log.rows.items() if row.body["refunded"]}
@@ -317,25 +304,8 @@ class SpotPlayer:
             Decimal(0),
         )
 
-    def _tell(self, name: str, kind: str, **words: Any) -> None:
-        message: Any = {"kind": kind, **words}
-        self.processes[name].told.append(message)
-        # A service that was killed hears it when it is told again.
-        self.processes[name].is_heard &= bool(self.rng.random() < 0.9)
-        if self.processes[name].is_heard:
-            on_message(self.zone, name, message)
-
-    def _trained(self, process: MadeUpProcess) -> dict[str, Any]:
-        steps = process.rows // 4
-        losses = [[steps, process.rows, process.rows * 7, 1.0 / (1 + steps), 0.5]]
-        tokens = process.rows * 7
-        return {
-            "rows": process.rows,
-            "steps": steps,
-            "tokens": tokens,
-            "losses": losses,
-            "validation": [],
-        }
+    def _send(self, name: str, event: RunEvent) -> None:
+        assert on_message(self.zone, name, event)
 
     def _new_bid(self, job: str = "") -> SpotBid:
         self._count += 1

@@ -9,17 +9,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.engine.event_log import EventLog, EventRecord
+from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.clock import ModelClock, SlotClock
-from auctune.engine.spot.job import SpotRunConfig, run_spot_job
+from auctune.engine.spot.coordinator import ForecastSource, no_forecast
+from auctune.engine.spot.job import SpotRunConfig
 from auctune.engine.spot.provider import InstanceProvider, ProviderFactory, TraceCapacity
-from auctune.engine.spot.report import SpotRunReport
-from auctune.engine.spot.state import OnEvent, ignore_event
 from auctune.engine.spot.traces import MarketTrace
 from auctune.numerics.rng import stream
 from auctune.spot import Policy, SpotJob, SpotMarket
+from auctune.standalone.spot import SpotRunFolder, begun_run, read_run_events, run_job
+from auctune.standalone.spot_inputs import PreparedJob
+from auctune.standalone.spot_report import SpotRunReport
 from auctune.train.base import Base
 from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
@@ -108,11 +110,14 @@ class Site:
     @property
     def settings(self) -> WorkerSettings:
         """Of workers of its job."""
-        order = self.order
-        return WorkerSettings(base=order.base, cache=str(self.folder), job=order.training)
+        return self.order.workers
 
     def with_job(self, **changes: Any) -> SpotRunConfig:
         return replace(self.order, job=replace(self.order.job, **changes))
+
+    def with_training(self, **changes: Any) -> SpotRunConfig:
+        workers = self.order.workers
+        return replace(self.order, workers=replace(workers, job=replace(workers.job, **changes)))
 
     def run(
         self,
@@ -121,29 +126,41 @@ class Site:
         supply: ProviderFactory,
         *,
         order: SpotRunConfig | None = None,
-        on_event: OnEvent = ignore_event,
+        forecast: ForecastSource = no_forecast,
         clock: SlotClock | None = None,
+        resume: bool = False,
         **options: Any,
     ) -> SpotRunReport:
-        order = order or self.order
-        return run_spot_job(
-            order,
-            policy,
-            supply,
-            folder,
-            cache=self.folder,
+        order, place = order or self.order, SpotRunFolder(folder)
+        job = PreparedJob(
+            config=order,
+            policy=policy,
+            factory=supply,
+            forecast=forecast,
+            labels={"policy": policy.name, "forecast": "none"},
+            slot_seconds=1.0,
             make_clock=lambda rows: clock or ModelClock(order.job, rows),
-            on_event=on_event,
-            **options,
         )
+        return run_prepared(job, place, resume=resume, **options)
 
     def undisturbed(self, folder: Path, order: SpotRunConfig | None = None) -> dict[str, Tensor]:
         """The adapter's weights after training in this process, with nothing in the way."""
         order = order or self.order
-        base = self.base
-        trainer = new_trainer(base, order.training, folder, order.micro_batch)
-        train_with(trainer, [GradientWorker(base, order.training)], stream(0))
+        base, training = self.base, order.workers.job
+        trainer = new_trainer(base, training, folder, order.micro_batch)
+        train_with(trainer, [GradientWorker(base, training)], stream(0))
         return weights_of(trainer)
+
+
+def run_prepared(
+    job: PreparedJob, folder: SpotRunFolder, *, resume: bool, **options: Any
+) -> SpotRunReport:
+    """Run a job without a file, new or resumed."""
+    if resume:
+        with folder.locked():
+            return run_job(job, folder, **options)
+    with begun_run(folder, {}, lambda _: job, {}):
+        return run_job(job, folder, **options)
 
 
 def make_site(folder: Path) -> Site:
@@ -160,7 +177,8 @@ def make_site(folder: Path) -> Site:
         seed=5,
     )
     job = SpotJob(workload=12.0, deadline=6, n_max=4)
-    order = SpotRunConfig(job=job, training=training, base=str(folder / "base"), micro_batch=2)
+    workers = WorkerSettings(base=str(folder / "base"), cache=str(folder), job=training)
+    order = SpotRunConfig(job=job, workers=workers, micro_batch=2)
     return Site(folder, order, base)
 
 
@@ -178,6 +196,4 @@ def read_adapter(folder: Path) -> dict[str, Tensor]:
 
 def read_events(folder: Path) -> list[EventRecord]:
     """What is on record of a run."""
-    journal = EventLog(folder / "state/journal.jsonl")
-    journal.close()
-    return journal.events
+    return read_run_events(SpotRunFolder(folder))

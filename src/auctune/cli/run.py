@@ -1,16 +1,19 @@
 """`auctune run`: run a market file, from bids to trained adapters."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.domain import InputError
+from auctune.cli._support.runs import (
+    NewRunFolder,
+    Resume,
+    check_installed,
+    resumable,
+    run_folder,
+)
 from auctune.engine.market.market_file import read_market
-from auctune.extras import install_command
 
 
 def run(
@@ -35,10 +38,7 @@ def run(
     if market is not None:
         # Report errors in the file before the slow import of torch.
         read_market(market)
-    missing = [name for name in ("torch", "peft", "sqlalchemy") if find_spec(name) is None]
-    if missing:
-        found = f"needs {', '.join(missing)}, not installed"
-        raise InputError("auctune run", found, install_command("train", "service"))
+    check_installed("run")
     console = Console(highlight=False)
     with console.status("starting"):
         from auctune.engine.console import render_summary

@@ -9,7 +9,7 @@ such as the loss of a task that diverged, are stored in Python's own spelling.
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -63,15 +63,24 @@ class EventLog:
         Raises:
             InputError: naming the value of `identity` that the first event does not have.
         """
-        for started in self.events[:1]:
-            for name, value in identity.items():
-                if started.get(name) != value:
-                    expected = f"{started.get(name)!r}, with which the run began"
-                    raise InputError(name, f"{value!r}", expected)
+        check_identity(self.events, identity)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def check_identity(events: Sequence[EventRecord], identity: Mapping[str, object]) -> None:
+    """Make sure that these are events of the run with an identity; of a new one there is none yet.
+
+    Raises:
+        InputError: naming the value of `identity` that the first event does not have.
+    """
+    for started in events[:1]:
+        for name, value in identity.items():
+            if started.get(name) != value:
+                expected = f"{started.get(name)!r}, with which the run began"
+                raise InputError(name, f"{value!r}", expected)
 
 
 def read_events(path: Path) -> list[EventRecord]:

@@ -2,14 +2,14 @@
 
 A verification computes prices from the market, decisions from what the zone had seen of it, and
 charges from the instances that a job held. The instances themselves depend on how fast the job
-trained; the journal of its process records that, and checks its policy's answers on each restart.
+trained: they are recorded, and its process checks its policy's answers on each restart.
 
 A comparison plays the jobs again under another policy. A real job did as much work in a slot as
 its process did; a played job does what its terms say. At its cap it ends: the first slot that
 would cost more than is left is not paid, and its result is worth nothing to the owner.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,8 +19,9 @@ import numpy as np
 
 from auctune.domain import InputError, Money, round_money
 from auctune.domain.money import ZERO
-from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy
-from auctune.engine.spot.traces import LoopedTrace
+from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy, read_policy
+from auctune.engine.spot.state import read_observation, to_record
+from auctune.engine.spot.traces import LoopedTrace, MarketTrace
 from auctune.registry import spot_policy
 from auctune.replay.compare import LogRange, Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule, noop
@@ -42,11 +43,12 @@ from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
 from auctune.service.zones.spot.state import SpotState, empty_model
 from auctune.service.zones.spot.supply import load_market
 from auctune.sim.comparison import Contender
+from auctune.sim.spot.files import SpotRecord
 from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.trials import widest_horizon
 from auctune.spot import Policy, SpotJob, SpotMarket, play
 from auctune.spot.forecasts import ForecastTable, stack_forecasts
-from auctune.spot.policy import SpotOutcome
+from auctune.spot.policy import IDLE, PolicyRun, SpotObservation, SpotOutcome
 from auctune.spot.terms import value_of_finish
 
 # Costs are sums of many floats.
@@ -62,6 +64,9 @@ class SpotVerifier(LogVerifier[SpotState, None]):
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
         body = event.body
+        if body["estimate_inputs"] is None:
+            # The job of a run without a service.
+            return body
         inputs = adapter(EstimateInputs).validate_python(body["estimate_inputs"])
         cap = Money(body["request"]["max_cost"])
         left = None if body["budget_remaining"] is None else Money(body["budget_remaining"])
@@ -151,6 +156,73 @@ class SpotVerifier(LogVerifier[SpotState, None]):
         EventType.TRAINED: _trained,
         SpotEventType.TRAINING_COMPLETED: _ended,
     }
+
+
+class RunVerifier(SpotVerifier):
+    """Verifies the log of a run: its policy's answers, and payments at prices of the market."""
+
+    counted = ("decisions", "allocations")
+
+    def __init__(self, market: LoopedTrace, clock: SlotClock) -> None:
+        super().__init__(market, clock)
+        self._policy: PolicyRun | None = None
+        # Of the policy to the newest observation, which the event with this number has.
+        self._answer, self._answered = IDLE, 0
+
+    def counts_of(self, event: ZoneEvent) -> Iterator[str]:
+        if event.type == EventType.DECIDED:
+            yield "decisions"
+        elif _observation(event) is not None:
+            yield "allocations"
+
+    def apply(self, event: ZoneEvent) -> None:
+        observation = _observation(event)
+        if observation is not None and event.seq > self._answered:
+            # Before the verified range.
+            self._observe(event, observation)
+        super().apply(event)
+
+    def _observe(self, event: ZoneEvent, observation: SpotObservation) -> None:
+        if self._policy is None:
+            job = self.state.jobs[str(event.job)]
+            self._policy = read_policy(job.policy).start(job.terms.job())
+        self._answer, self._answered = self._policy.allocate(observation), event.seq
+
+    def _run_event(self, event: ZoneEvent) -> Body | None:
+        if not self.is_open(event):
+            return None
+        run_event, observation = event.body["event"], _observation(event)
+        if observation is None:
+            return event.body
+        self._observe(event, observation)
+        if run_event["type"] == "slot_skipped":
+            # Nothing is held in a slot in which the run was not under way.
+            return event.body
+        trace = self._market.trace(observation.slot, 1)
+        if observation.price not in trace["price"]:
+            observation = replace(observation, price=trace["price"][0])
+        paid = (
+            self._answer.on_demand * self._market.market.on_demand_price
+            + self._answer.spot * observation.price
+        )
+        expected = {
+            "observation": to_record(observation),
+            "allocation": to_record(self._answer),
+            "paid": paid,
+        }
+        return {"event": {**run_event, **expected}}
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **SpotVerifier.rules,
+        SpotEventType.RUN_EVENT: _run_event,
+    }
+
+
+def _observation(event: ZoneEvent) -> SpotObservation | None:
+    """Return what a policy observed, or None if an event is not that of a slot of a run."""
+    if event.type != SpotEventType.RUN_EVENT or "observation" not in event.body["event"]:
+        return None
+    return read_observation(event.body["event"]["observation"])
 
 
 # Comparison with other policies.
@@ -336,7 +408,11 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
 
     def __init__(self, source: ReplayInput) -> None:
         super().__init__(source)
-        self._market = _market(source.log, source.entry)
+        # Of a run without a service the log has the market.
+        self._is_run = "trace" in source.log.opened
+        self._market = (
+            _market_of_run(source.log) if self._is_run else _market(source.log, source.entry)
+        )
 
     @property
     def mechanism(self) -> str:
@@ -348,9 +424,13 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
 
     def check(self, contender: Contender) -> None:
         _policy(contender)
+        if self._is_run:
+            found = "cannot be compared on the log of a run"
+            raise InputError("--mechanism", found, "auctune spot simulate, which plays its market")
 
     def verifier(self) -> SpotVerifier:
-        return SpotVerifier(self._market, self.log.clock)
+        verifier = RunVerifier if self._is_run else SpotVerifier
+        return verifier(self._market, self.log.clock)
 
     def recorded_outcome(self, progress: Progress) -> RentalOutcome:
         return rental_outcome((job, job.recorded) for job in self._jobs)
@@ -375,6 +455,17 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
     @cached_property
     def _jobs(self) -> list[PastJob]:
         return [job.past_job(self._market) for job in self._comparable]
+
+
+def _market_of_run(log: LogRange) -> LoopedTrace:
+    """Return the market of a run, in its own slots."""
+    trace, seconds = MarketTrace.read(log.opened["trace"]), log.clock.slot_seconds
+    price, available = zip(*(trace.at(slot) for slot in range(trace.num_slots)), strict=True)
+    market = SpotMarket(
+        np.array(price), np.array(available), trace.on_demand_price, slot_seconds=seconds
+    )
+    record = SpotRecord(trace.times * seconds, trace.price, trace.available)
+    return LoopedTrace(market, record, 0)
 
 
 def _market(log: LogRange, entry: object) -> LoopedTrace:

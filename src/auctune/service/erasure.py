@@ -28,6 +28,7 @@ from auctune.service.storage.events import Record
 from auctune.service.storage.snapshots import holds_any
 from auctune.service.storage.tables import entries, events, idempotency_keys, snapshots
 from auctune.service.storage.upcasting import VERSION
+from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
 
 _PAGE = 500
 # Events of one batch are rewritten in one transaction, which all other writes wait for.
@@ -36,8 +37,11 @@ _CHARGES_PER_BATCH = 500
 
 # Fields of a request with texts of its user.
 _TEXTS = ("metadata", "suffix", "integrations")
-# Fields of events, and of what a node reports in `result`, that may quote a user's data.
+# Fields of events, and of what is nested in them, that may quote a user's data.
 _QUOTES = ("message", "text", "note", "why")
+_NESTED = ("result", "event")
+# Later charges of a job depend on this note, which is the service's own.
+_KEPT = SLOWER_THAN_SOLD
 _ERASED = "erased"
 
 Names = Mapping[str, str]
@@ -206,13 +210,15 @@ def _event_without_text(names: Names, body: bytes) -> bytes | None:
         erased["model"] = _model_name_without_text(event["model"], names)
     if event.get("idempotency_key") is not None:
         erased["idempotency_key"] = None
-    if isinstance(event.get("result"), dict):
-        erased["result"] = _without_quotes(event["result"])
+    for name in _NESTED:
+        if isinstance(event.get(name), dict):
+            erased[name] = _without_quotes(event[name])
     return None if erased == event else orjson.dumps(erased)
 
 
 def _without_quotes(record: Record) -> Record:
-    found = (name for name in _QUOTES if record.get(name) and isinstance(record[name], str))
+    texts = {name: record[name] for name in _QUOTES if isinstance(record.get(name), str)}
+    found = (name for name, text in texts.items() if text and text != _KEPT)
     return record | dict.fromkeys(found, _ERASED)
 
 

@@ -1,7 +1,7 @@
 """Folder of a run without a service: its layout, copies of its inputs, and how a run starts in it.
 
 DIR/
-  tasks/ID/               results of a job; of a run at sites jobs/ID/
+  tasks/ID/               results of a job; of a run at sites jobs/ID/, of a rented job here
   state/                  what a resumed run needs; nothing in it is for people
     inputs/               the run's file and every file that it names
     auctune.db            log of the zone's events; without it there is no run
@@ -70,10 +70,15 @@ class RunFolder(RunDirectory):
         """Return the folder of a job's result."""
         return self.root / self.results / job
 
-    def resolve(self, given: str) -> Path:
-        """Return the copy of a file that the run's file names; that file itself is ""."""
+    @property
+    def copies(self) -> dict[str, Path]:
+        """The copy of each file that the run's file names; that file itself is ""."""
         names: dict[str, str] = json.loads((self.inputs / "names.json").read_bytes())
-        return self.inputs / names[given]
+        return {given: self.inputs / name for given, name in names.items()}
+
+    def resolve(self, given: str) -> Path:
+        """Return the copy of a file."""
+        return self.copies[given]
 
     def exists(self) -> bool:
         """Return whether a run was started here, by this release or an earlier one."""

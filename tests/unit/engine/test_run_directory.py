@@ -7,24 +7,23 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.engine.run_directory import lock_file
-from auctune.engine.spot.inputs import SpotFolder
+from auctune.engine.run_directory import RunDirectory, lock_file
 
 OTHER = InputError("base", "is unknown", "a base")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> SpotFolder:
-    return SpotFolder(tmp_path / "rented" / "run")
+def place(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "rented" / "run")
 
 
-def prepare(place: SpotFolder) -> None:
+def prepare(place: RunDirectory) -> None:
     place.inputs.mkdir()
     (place.inputs / "job.toml").write_text("[job]\n")
     place.event_log.touch()
 
 
-def go_wrong(place: SpotFolder, error: BaseException, *, event: str = "") -> None:
+def go_wrong(place: RunDirectory, error: BaseException, *, event: str = "") -> None:
     """A run that keeps its inputs, perhaps begins, and ends so."""
     with place.open(resume=False):
         if not place.inputs.exists():
@@ -33,7 +32,7 @@ def go_wrong(place: SpotFolder, error: BaseException, *, event: str = "") -> Non
         raise error
 
 
-def test_a_run_that_goes_wrong_before_it_begins_leaves_nothing(place: SpotFolder) -> None:
+def test_a_run_that_goes_wrong_before_it_begins_leaves_nothing(place: RunDirectory) -> None:
     with pytest.raises(InputError, match="is unknown"):
         go_wrong(place, OTHER)
     assert not place.root.exists()
@@ -43,7 +42,7 @@ def test_a_run_that_goes_wrong_before_it_begins_leaves_nothing(place: SpotFolder
     assert not [*place.root.iterdir()]
 
 
-def test_a_run_that_goes_wrong_once_it_has_begun_leaves_all(place: SpotFolder) -> None:
+def test_a_run_that_goes_wrong_once_it_has_begun_leaves_all(place: RunDirectory) -> None:
     with pytest.raises(InputError, match="is unknown"):
         go_wrong(place, OTHER, event="begun")
     assert place.has_started
@@ -51,7 +50,7 @@ def test_a_run_that_goes_wrong_once_it_has_begun_leaves_all(place: SpotFolder) -
 
 
 def test_a_run_that_is_stopped_before_it_begins_keeps_its_inputs_whatever_comes(
-    place: SpotFolder,
+    place: RunDirectory,
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         go_wrong(place, KeyboardInterrupt())
@@ -60,7 +59,7 @@ def test_a_run_that_is_stopped_before_it_begins_keeps_its_inputs_whatever_comes(
     assert (place.inputs / "job.toml").exists()
 
 
-def test_a_folder_in_use_is_refused_and_left_alone(place: SpotFolder) -> None:
+def test_a_folder_in_use_is_refused_and_left_alone(place: RunDirectory) -> None:
     with place.open(resume=False):
         prepare(place)
         before = {path: path.stat().st_mtime_ns for path in place.root.rglob("*")}
@@ -69,19 +68,19 @@ def test_a_folder_in_use_is_refused_and_left_alone(place: SpotFolder) -> None:
         assert {path: path.stat().st_mtime_ns for path in place.root.rglob("*")} == before
 
 
-def test_what_is_no_folder_to_run_in_is_refused(place: SpotFolder, tmp_path: Path) -> None:
+def test_what_is_no_folder_to_run_in_is_refused(place: RunDirectory, tmp_path: Path) -> None:
     place.root.parent.write_text("a file")
     with pytest.raises(InputError, match="cannot be created"), place.open(resume=False):
         raise AssertionError
     with (
         pytest.raises(InputError, match="is not a folder"),
-        SpotFolder(place.root.parent).open(resume=False),
+        RunDirectory(place.root.parent).open(resume=False),
     ):
         raise AssertionError
     with pytest.raises(InputError, match="holds no run"), place.open(resume=True):
         raise AssertionError
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(InputError, match="not empty"), SpotFolder(tmp_path).open(resume=False):
+    with pytest.raises(InputError, match="not empty"), RunDirectory(tmp_path).open(resume=False):
         raise AssertionError
 
 

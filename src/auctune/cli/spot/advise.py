@@ -14,6 +14,7 @@ from auctune.cli._support.options import (
     refuse_combined,
 )
 from auctune.cli._support.progress import ProgressBars, warn_compiling
+from auctune.cli._support.runs import check_installed
 from auctune.cli.spot.inputs import (
     FORECASTERS,
     JOB_HELP,
@@ -137,10 +138,10 @@ def _case(options: AdviceOptions) -> _AdviceInput:
 def _case_of_run(folder: Path, options: AdviceOptions) -> _AdviceInput:
     refuse_combined("--run", dict.fromkeys(changed_options(options), True), "one of the two")
 
-    # Imports torch, which only --run needs.
-    from auctune.engine.spot.inputs import read_snapshot
+    check_installed("spot advise --run")
+    from auctune.standalone.spot import SpotRunFolder, read_snapshot
 
-    state = read_snapshot(folder)
+    state = read_snapshot(SpotRunFolder(folder))
     (policy,), forecaster = read_policies([state.policy]), read_forecaster(state.forecast)
     return _AdviceInput(state.file, policy, forecaster, state.history, state.start, state.past)
 

@@ -18,7 +18,7 @@ from auctune.cli._support.options import (
     option_groups,
     refuse_combined,
 )
-from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
+from auctune.cli._support.runs import NewRunFolder, Resume, check_installed, resumable, run_folder
 from auctune.cli.spot.inputs import (
     FixedPrice,
     Forecast,
@@ -36,10 +36,11 @@ from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.spot import SpotJob
 
 if TYPE_CHECKING:
-    from auctune.engine.spot.inputs import RunInputs, SpotFolder
     from auctune.engine.spot.job_config import SpotRayParams
-    from auctune.engine.spot.report import SpotRunReport
     from auctune.engine.spot.state import SpotEvent
+    from auctune.standalone.spot import SpotRunFolder
+    from auctune.standalone.spot_inputs import RunInputs
+    from auctune.standalone.spot_report import SpotRunReport
 
 # A finish this close after the deadline is a rounding error.
 _SLACK = 1e-9
@@ -145,6 +146,9 @@ def run(
     seed: Seed = 0,
     prices: OnePrice = None,
     fixed_price: FixedPrice = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete an earlier run in --out first.")
+    ] = False,
     cluster: ClusterOptions,
 ) -> None:
     """Train an adapter on instances of a replayed spot market.
@@ -158,7 +162,7 @@ def run(
         "JOB.toml": (job, "a job file, or --resume DIR"),
         "--market": (market, "a market file"),
     }
-    folder = run_folder(context, out, resume, required)
+    place = run_folder(context, out, resume, required)
     if model_time:
         refuse_combined(
             "--slot-seconds", {"--model-time": slot_seconds is not None}, "one of the two"
@@ -168,10 +172,13 @@ def run(
     check_prices(prices, fixed_price)
     read_policies([policy])
     read_forecaster(forecast)
+    check_installed("spot run")
     console = Console(highlight=False)
     with console.status("starting"):
-        from auctune.engine.spot.inputs import RunSettings, find_inputs
+        from auctune.standalone.spot import SpotRunFolder
+        from auctune.standalone.spot_inputs import RunSettings, find_inputs
 
+    folder = SpotRunFolder(place)
     if job is None or market is None:
         _resume(folder, console)
         return
@@ -182,7 +189,7 @@ def run(
         device=device, dtype=dtype, threads=threads, base="", fixed_price=fixed_price,
         ray=cluster.params(warm=warm, device=device),
     )  # fmt: skip
-    _start(find_inputs(job, market, prices, settings), folder, console)
+    _start(find_inputs(job, market, prices, settings), folder, console, fresh=fresh)
 
 
 class RunDisplay:
@@ -250,22 +257,18 @@ class RunDisplay:
                 )
             case state.Warned(text) | state.DataNoted(text):
                 self._console.print(text, style="yellow", markup=False)
-            case state.OvertimeBilled():
-                # The bar shows the progress.
-                pass
 
     def _loss_text(self) -> str:
         return "" if self._loss is None else f", loss {self._loss:.3f}"
 
 
-def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
-    from auctune.engine.spot.inputs import SpotFolder
-    from auctune.engine.spot.job import start_run
+def _start(inputs: "RunInputs", folder: "SpotRunFolder", console: Console, *, fresh: bool) -> None:
+    from auctune.standalone.spot import run_spot
 
-    folder, job = SpotFolder(out), inputs.read_job()
+    job, cache = inputs.read_job(), base_cache()
     try:
         with _resumable(folder), RunDisplay(job.spot_job(), console) as display:
-            report = start_run(inputs, out, cache=base_cache(), on_event=display)
+            report = run_spot(inputs, folder, cache=cache, on_event=display, fresh=fresh)
     except InputError as error:
         if error.place in _SETTINGS:
             raise error.at(f"--{error.place}") from None
@@ -273,22 +276,20 @@ def _start(inputs: "RunInputs", out: Path, console: Console) -> None:
     _print_report(report, job, folder)
 
 
-def _resume(path: Path, console: Console) -> None:
-    from auctune.engine.spot.inputs import SpotFolder, read_inputs
-    from auctune.engine.spot.job import resume_run
+def _resume(folder: "SpotRunFolder", console: Console) -> None:
+    from auctune.standalone.spot import read_job, resume_spot
 
-    folder = SpotFolder(path)
-    job = read_inputs(folder).read_job()
+    job = read_job(folder)
     with _resumable(folder), RunDisplay(job.spot_job(), console) as display:
-        report = resume_run(path, cache=base_cache(), on_event=display)
+        report = resume_spot(folder, cache=base_cache(), on_event=display)
     _print_report(report, job, folder)
 
 
-def _resumable(folder: "SpotFolder") -> AbstractContextManager[None]:
-    return resumable("spot run", folder.root, folder.settings.exists)
+def _resumable(folder: "SpotRunFolder") -> AbstractContextManager[None]:
+    return resumable("spot run", folder.root, folder.exists)
 
 
-def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotFolder") -> None:
+def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotRunFolder") -> None:
     from auctune.engine.spot.overhead import assumed_overhead
 
     job, money, outcome = file.spot_job(), file.market, report.outcome

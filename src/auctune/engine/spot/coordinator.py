@@ -14,7 +14,6 @@ from math import floor, inf
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.elastic.errors import SlotError
 from auctune.engine.elastic.trainer import ElasticTrainer
-from auctune.engine.event_log import EventLog
 from auctune.engine.runtime.requests import WorkerEndedError
 from auctune.engine.spot.clock import SlotClock
 from auctune.engine.spot.overhead import ReadinessTracker
@@ -22,9 +21,9 @@ from auctune.engine.spot.provider import Instance, InstanceProvider, PurchaseOpt
 from auctune.engine.spot.state import (
     InstancesPreempted,
     OnEvent,
-    OvertimeBilled,
     OvertimeStarted,
     RowsTrained,
+    RunLog,
     SlotFinished,
     SlotStarted,
     SpotRunState,
@@ -107,7 +106,7 @@ class Coordinator:
         pool: WorkerPool,
         provider: InstanceProvider,
         clock: SlotClock,
-        log: EventLog,
+        log: RunLog,
         on_event: OnEvent,
         saved_every: float,
         cap: float,
@@ -265,6 +264,18 @@ class Coordinator:
             end = self._slot + 1.0
             until = min(self._clock.now(), end) if self._trainer.is_done else end
             overhead = self._readiness.overhead(end, until)
+        slot = self.state.slots[-1]
+        self._record(
+            "slot_done",
+            overhead=overhead,
+            paid=slot.paid,
+            preempted=slot.preempted,
+            **self._training(),
+        )
+        self._on_event(SlotFinished(slot))
+
+    def _training(self) -> dict[str, object]:
+        """Return what was trained in all, with the losses since the last call."""
         progress = self._trainer.progress()
         losses, self._losses = [*self._losses, *progress.losses], []
         trained: dict[str, object] = {
@@ -274,8 +285,7 @@ class Coordinator:
         }
         if progress.validation:
             trained["validation"] = progress.validation
-        self._record("slot_done", rows=self._trainer.rows, overhead=overhead, trained=trained)
-        self._on_event(SlotFinished(self.state.slots[-1]))
+        return {"rows": self._trainer.rows, "trained": trained}
 
     def _run_overtime(self) -> None:
         """Train on demand until the job is done, with all instances that it can use."""
@@ -321,15 +331,15 @@ class Coordinator:
             try:
                 self._save()
             except (WorkerEndedError, SlotError):
-                # What is in an earlier checkpoint stays trained, and is paid.
+                # What is in an earlier checkpoint stays trained, and is paid; the next interval
+                # has its losses, as they are in that checkpoint.
                 self._bill_overtime(since, min(max(self._saved_time, since), end))
                 raise
-            self._bill_overtime(since, until)
+            self._bill_overtime(since, until, **self._training())
         return until
 
-    def _bill_overtime(self, since: float, until: float) -> None:
-        self._append({"type": "overtime", "time": until, "since": since})
-        self._on_event(OvertimeBilled(since, until))
+    def _bill_overtime(self, since: float, until: float, **trained: object) -> None:
+        self._append({"type": "overtime", "time": until, "since": since, **trained})
 
     def _spot_instances(self) -> list[Instance]:
         return [one for one in self._pool.instances if one.option is PurchaseOption.SPOT]

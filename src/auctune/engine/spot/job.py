@@ -1,7 +1,7 @@
-"""One job from its files, or its configuration, to its adapter and its bill; new or resumed."""
+"""Training of one job on rented instances, from where its log ends, to its adapter."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -11,58 +11,40 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from auctune.atomic_files import clean_temp_files
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.checks import check_count
-from auctune.domain.dataset import read_dataset
 from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
 from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts, read_facts
-from auctune.engine.event_log import EventLog
+from auctune.engine.event_log import check_identity
+from auctune.engine.run_directory import RunDirectory
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_fork_server, start_worker
 from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
 from auctune.engine.runtime.worker import WorkerSpec
-from auctune.engine.spot.clock import ModelClock, SlotClock, WallClock
+from auctune.engine.spot.clock import SlotClock
 from auctune.engine.spot.coordinator import Coordinator, ForecastSource, no_forecast
-from auctune.engine.spot.inputs import (
-    RunInputs,
-    SpotFolder,
-    copies_of,
-    copy_inputs,
-    read_inputs,
-)
-from auctune.engine.spot.job_config import SpotRayParams, read_policy
+from auctune.engine.spot.job_config import SpotRayParams
 from auctune.engine.spot.provider import LocalProvider, ProviderFactory, cannot_start
 from auctune.engine.spot.ray_workers import RayProvider
-from auctune.engine.spot.report import SpotRunReport, make_report, write_bill
 from auctune.engine.spot.state import (
     VERSION,
     DataNoted,
     OnEvent,
+    RunLog,
     SpotRunState,
     Warned,
     ignore_event,
 )
-from auctune.engine.spot.traces import MarketTrace, make_trace
+from auctune.engine.spot.traces import MarketTrace
 from auctune.engine.spot.worker_pool import WorkerPool
-from auctune.schema import hyperparameters_of
-from auctune.sim.spot.forecasts import parse_forecaster
-from auctune.sim.spot.job_file import JobFile
-from auctune.sim.spot.trace import read_market
 from auctune.spot.forecasts.forecast import Forecast, Forecaster
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy, SpotObservation
-from auctune.train.adapter_files import (
-    EPOCHS,
-    publish_epochs,
-    read_start,
-    write_adapter_files,
-)
+from auctune.train.adapter_files import EPOCHS, publish_epochs, write_adapter_files
 from auctune.train.checkpoint import CHECKPOINTS, newest_number
-from auctune.train.job import LoraJob
 from auctune.train.row_cursor import RowCursor
 
 _MAX_FAILURES = 3
@@ -75,38 +57,45 @@ MakeClock = Callable[[int], SlotClock]
 """Rows of the whole workload -> the clock of the run."""
 
 
+@dataclass(frozen=True, slots=True)
+class SpotFolder(RunDirectory):
+    """Paths of a job's run."""
+
+    @property
+    def adapter(self) -> Path:
+        """The result, in PEFT's format; those of the last epochs are in epochs/N."""
+        return self.root / "adapter"
+
+    @property
+    def worker_log(self) -> Path:
+        """Standard error of the workers."""
+        return self.state / "workers.log"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRunConfig:
-    """What to run: the job as the market sees it, and as the trainer does.
+    """What to run: the job as the market sees it, and as its workers do.
 
     Attributes:
         job: workload, deadline, value and bounds; all rows of all epochs are its workload.
-        training: the adapter; a batch is that of all instances.
-        base: the base model's name.
+        workers: settings of the workers; a batch of their job is that of all instances.
         micro_batch: rows that go through the model together on one instance.
-        device, dtype: where and how workers compute.
-        threads: of torch on a CPU, in each process.
-        gradient_checkpointing: of workers; the adapter does not depend on it.
     """
 
     job: SpotJob
-    training: LoraJob
-    base: str
+    workers: WorkerSettings
     micro_batch: int
-    device: str = "cpu"
-    dtype: str = "float32"
-    threads: int = 1
-    gradient_checkpointing: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.micro_batch <= self.training.batch_size:
-            expected = f"1 to batch_size = {self.training.batch_size} rows"
+        batch_size = self.workers.job.batch_size
+        if not 1 <= self.micro_batch <= batch_size:
+            expected = f"1 to batch_size = {batch_size} rows"
             raise InputError("micro_batch", f"{self.micro_batch!r}", expected)
-        check_count(self.threads, "threads", 1)
+        check_count(self.workers.threads, "threads", 1)
 
     def identity(self) -> dict[str, Any]:
         """Return what must be the same when a run is resumed, as JSON can hold it."""
-        training = asdict(self.training)
+        training = asdict(self.workers.job)
         # Files may move; their contents are compared by digests.
         for name in ("data", "validation"):
             del training[name]
@@ -114,129 +103,105 @@ class SpotRunConfig:
         training["start_from"] = None
         return {
             "job": repr(self.job),
-            "training": training | {"target_modules": list(self.training.target_modules)},
-            "base": self.base,
+            "training": training | {"target_modules": list(training["target_modules"])},
+            "base": self.workers.base,
             "micro_batch": self.micro_batch,
-            "dtype": self.dtype,
-            "threads": self.threads,
+            "dtype": self.workers.dtype,
+            "threads": self.workers.threads,
         }
 
-    def worker_settings(self, cache: Path) -> WorkerSettings:
-        """Return the settings of the workers."""
-        return WorkerSettings(
-            base=self.base,
-            cache=str(cache.resolve()),
-            job=self.training,
-            device=self.device,
-            dtype=self.dtype,
-            threads=self.threads,
-            gradient_checkpointing=self.gradient_checkpointing,
-        )
 
-
-def run_spot_job(
+def train_job(
     config: SpotRunConfig,
     policy: Policy,
     factory: ProviderFactory,
-    folder: Path,
+    place: SpotFolder,
+    log: RunLog,
     *,
-    cache: Path,
     make_clock: MakeClock,
     forecast: ForecastSource = no_forecast,
     on_event: OnEvent = ignore_event,
-    resume: bool = False,
     saved_every: float = 30.0,
-    prepare: Callable[[], object] = lambda: None,
     cap: float = inf,
     should_stop: Callable[[], bool] = lambda: False,
-) -> SpotRunReport:
-    """Run a job on preemptible instances.
+) -> int:
+    """Train a job on preemptible instances until it has ended, from where its log ends.
 
     Args:
         config: the job.
         policy: chooses allocations.
         factory: opens the provider of instances.
-        folder: of the run (`SpotFolder`); new or empty, unless it is resumed.
-        cache: folder of bases that are built here.
+        place: of checkpoints, adapters and the workers' log.
+        log: of the run.
         make_clock: see `auctune.engine.spot.clock`.
         forecast: makes the policy's forecasts.
         on_event: called with every event.
-        resume: continue the run in `folder`.
         saved_every: seconds between checkpoints within a slot; there is one at each slot's end.
-        prepare: called when the folder is locked, before the job's data are read.
         cap: maximum cost, in the market's unit.
         should_stop: returns whether the run is to stop; it can be resumed.
 
+    Returns:
+        Rows of the whole workload.
+
     Raises:
-        InputError: if the folder holds a run already, or none to resume, or another one; if the
-            job or the provider cannot be used.
+        InputError: if the log is of another run; if the job or the provider cannot be used.
         InfeasibleAllocationError: if the policy's allocation is not allowed.
         SpotRunError: if workers crash again and again.
         CapReachedError: if the next slot would cost more than `cap`.
         StoppedError: if it was stopped.
     """
-    place = SpotFolder(folder)
-    factory.check(config.job)
-    with place.open(resume=resume):
-        prepare()
-        with closing(EventLog(place.event_log)) as log:
-            identity = {
-                "version": VERSION,
-                "policy": policy.name,
-                **config.identity(),
-                **factory.identity(),
-            }
-            place.check_version(log.events)
-            log.check_identity(identity)
-            settings = config.worker_settings(cache)
-            local = _LocalWorkers(config, settings, place, factory.is_warm(settings))
-            facts = _persist(local.read_facts, lambda: 0, on_event)
-            clock: SlotClock | None = None
-            for note in facts.notes:
-                on_event(DataNoted(note))
-            _begin(log, place, identity, facts)
+    identity = {
+        "version": VERSION,
+        "policy": policy.name,
+        **config.identity(),
+        **factory.identity(),
+    }
+    check_identity(log.events, identity)
+    settings = config.workers
+    local = _LocalWorkers(settings, place, factory.is_warm(settings))
+    facts = _persist(local.read_facts, lambda: 0, on_event)
+    for note in facts.notes:
+        on_event(DataNoted(note))
+    digests = {"base_digest": facts.base_digest, "data_digest": facts.counts.digest}
+    check_identity(log.events, digests)
+    if not log.events:
+        log.append({"type": "begun", "time": 0.0, **identity, **digests})
+    clock: SlotClock | None = None
 
-            def train() -> None:
-                nonlocal clock
-                with (
-                    closing(factory.open(settings, place.log)) as provider,
-                    local.reducer() as reducer,
-                ):
-                    trainer = ElasticTrainer(
-                        config.training, facts, reducer, place.state, config.micro_batch
-                    )
-                    for warning in trainer.warnings:
-                        on_event(Warned(warning))
-                    pool = WorkerPool(trainer)
-                    clock = clock or make_clock(trainer.total_rows)
-                    coordinator = Coordinator(
-                        job=config.job,
-                        policy=policy,
-                        forecast=forecast,
-                        trainer=trainer,
-                        pool=pool,
-                        provider=provider,
-                        clock=clock,
-                        log=log,
-                        on_event=on_event,
-                        saved_every=saved_every,
-                        cap=cap,
-                        should_stop=should_stop,
-                    )
-                    coordinator.run()
-                    # The adapter is written before the end is recorded.
-                    if trainer.state == "done":
-                        _write_adapters(trainer, pool, local, place, on_event)
-                    coordinator.end()
+    def train() -> None:
+        nonlocal clock
+        with (
+            closing(factory.open(settings, place.worker_log)) as provider,
+            local.reducer() as reducer,
+        ):
+            trainer = ElasticTrainer(settings.job, facts, reducer, place.state, config.micro_batch)
+            for warning in trainer.warnings:
+                on_event(Warned(warning))
+            pool = WorkerPool(trainer)
+            clock = clock or make_clock(trainer.total_rows)
+            coordinator = Coordinator(
+                job=config.job,
+                policy=policy,
+                forecast=forecast,
+                trainer=trainer,
+                pool=pool,
+                provider=provider,
+                clock=clock,
+                log=log,
+                on_event=on_event,
+                saved_every=saved_every,
+                cap=cap,
+                should_stop=should_stop,
+            )
+            coordinator.run()
+            # The adapter is written before the end is recorded.
+            if trainer.state == "done":
+                _write_adapters(trainer, pool, local, place, on_event)
+            coordinator.end()
 
-            if SpotRunState.fold(log.events).ended is None:
-                _persist(train, lambda: newest_number(place.state / CHECKPOINTS), on_event)
-            state = SpotRunState.fold(log.events)
-            total_rows = RowCursor(config.training, facts.counts).total_rows
-            report = make_report(state, config.job, total_rows, place.adapter)
-            clean_temp_files(place.bill)
-            write_bill(place.bill, state, config.job, report)
-            return report
+    if SpotRunState.fold(log.events).ended is None:
+        _persist(train, lambda: newest_number(place.state / CHECKPOINTS), on_event)
+    return RowCursor(settings.job, facts.counts).total_rows
 
 
 def _persist(action: Callable[[], T], progress: Callable[[], int], on_event: OnEvent) -> T:
@@ -269,17 +234,15 @@ class _LocalWorkers:
     """Workers of a run that are processes beside it, and are not rented.
 
     Args:
-        config, place: of the run.
         settings: of gradient workers.
+        place: of the run.
         is_warm: whether the fork server is to load base and data.
     """
 
-    def __init__(
-        self, config: SpotRunConfig, settings: WorkerSettings, place: SpotFolder, is_warm: bool
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, place: SpotFolder, is_warm: bool) -> None:
         # It may be the head of a cluster, without a GPU.
-        self._gradients = gradient_worker(replace(settings, device="cpu"), place.log)
-        self._reducer = reducer_worker(config.training, config.threads, place.log)
+        self._gradients = gradient_worker(replace(settings, device="cpu"), place.worker_log)
+        self._reducer = reducer_worker(settings.job, settings.threads, place.worker_log)
         start_fork_server(*((WORKER, self._gradients.argument) if is_warm else ()))
 
     def read_facts(self) -> JobFacts:
@@ -306,25 +269,6 @@ def _started(spec: WorkerSpec) -> Iterator[RequestWorker]:
         yield worker
     finally:
         worker.kill()
-
-
-def _begin(log: EventLog, place: SpotFolder, identity: Mapping[str, Any], facts: JobFacts) -> None:
-    """Record the identity of a new run.
-
-    Raises:
-        InputError: if another run is in the folder.
-    """
-    digests = {"base_digest": facts.base_digest, "data_digest": facts.counts.digest}
-    log.check_identity(digests)
-    if log.events:
-        return
-    num_rows = newest_number(place.state / CHECKPOINTS)
-    if num_rows >= 0:
-        # What was paid for these rows is not known.
-        what = f"has no whole event beside checkpoints of {num_rows} rows"
-        raise InputError(str(place.event_log), what, "the event log of the run, or a new folder")
-    inputs = {"inputs": place.input_digests()}
-    log.append({"type": "begun", "time": 0.0, **identity, **digests, **inputs})
 
 
 def _write_adapters(
@@ -365,123 +309,6 @@ def _export(request: Message, pool: WorkerPool, local: _LocalWorkers, on_event: 
     with local.gradients() as worker:
         answers = [worker.request({"do": "load_file"}), worker.request(request)]
         return [worker.result(one) for one in answers][-1]
-
-
-def start_run(inputs: RunInputs, folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
-    """Run the job of some files, which are copied into the run's folder.
-
-    Args:
-        inputs: the files.
-        folder: of the run; new or empty.
-        cache: folder of bases that are built here.
-        on_event: called with every event.
-
-    Raises:
-        InputError: if a file is wrong, or as of `run_spot_job`; the folder is then unchanged.
-        InfeasibleAllocationError: as of `run_spot_job`.
-        SpotRunError: as of `run_spot_job`.
-    """
-    place = SpotFolder(folder)
-    run = prepare_run(inputs, copies_of(inputs, place))
-    # Errors name the user's file, not its copy.
-    read_dataset(inputs.data)
-    return run(folder, cache=cache, on_event=on_event, prepare=lambda: copy_inputs(inputs, place))
-
-
-def resume_run(folder: Path, *, cache: Path, on_event: OnEvent) -> SpotRunReport:
-    """Resume the run in a folder, or begin it if it was stopped before its first event.
-
-    Args:
-        folder: of the run.
-        cache: folder of bases that are built here.
-        on_event: called with every event.
-
-    Raises:
-        InputError: if there is no run, or a copy was changed, or as of `run_spot_job`.
-        InfeasibleAllocationError: as of `run_spot_job`.
-        SpotRunError: as of `run_spot_job`.
-    """
-    place = SpotFolder(folder)
-    inputs = read_inputs(place)
-    run = prepare_run(inputs, inputs)
-    return run(folder, cache=cache, on_event=on_event, resume=place.has_started)
-
-
-def prepare_run(inputs: RunInputs, copies: RunInputs) -> Callable[..., SpotRunReport]:
-    """Return `run_spot_job` with what the files and settings of a run say.
-
-    Args:
-        inputs: read now.
-        copies: read by the run, once they are there.
-
-    Raises:
-        InputError: naming the file or the setting.
-    """
-    file, settings = inputs.read_job(), inputs.settings
-    recipe = inputs.recipe(file)
-    market = read_market(recipe)
-    config = make_config(file, inputs, copies)
-    job, policy = config.job, read_policy(settings.policy)
-    forecaster = parse_forecaster(settings.forecast, "forecast")
-
-    def make_clock(rows: int) -> SlotClock:
-        if settings.slot_seconds is None:
-            return ModelClock(job, rows)
-        return WallClock(settings.slot_seconds)
-
-    return partial(
-        run_spot_job,
-        config,
-        policy,
-        make_provider(
-            make_trace(recipe, market, job, settings.start),
-            job.n_max,
-            ray=settings.ray,
-            warm=settings.warm,
-        ),
-        make_clock=make_clock,
-        forecast=forecast_source(
-            policy,
-            job.deadline,
-            lambda: forecaster.forecaster(market, settings.seed),
-            market.between(0, settings.start) if settings.start else None,
-        ),
-    )
-
-
-def make_config(file: JobFile, inputs: RunInputs, copies: RunInputs) -> SpotRunConfig:
-    """Return what is to be run; arguments as of `prepare_run`.
-
-    Raises:
-        InputError: if the job has no training section, or the adapter that it starts from cannot
-            be used.
-    """
-    training, settings = file.training, inputs.settings
-    if training is None:
-        raise InputError(f"{inputs.job}: training", "is missing", "[training], for a real run")
-    start = None
-    if inputs.start_from is not None:
-        start, _ = read_start(inputs.start_from, f"{inputs.job}: training.start_from")
-    try:
-        hyperparameters = hyperparameters_of(training, start)
-    except InputError as error:
-        raise error.at(f"{inputs.job}: training.{error.place}") from None
-    return SpotRunConfig(
-        job=file.spot_job(),
-        training=LoraJob(
-            "job",
-            copies.data,
-            start_from=copies.start_from,
-            start_digest=None if start is None else start.digest,
-            **hyperparameters,
-        ),
-        base=settings.base,
-        micro_batch=training.micro_batch,
-        device=settings.device,
-        dtype=settings.dtype,
-        threads=settings.threads,
-        gradient_checkpointing=training.gradient_checkpointing,
-    )
 
 
 def make_provider(

@@ -1,20 +1,16 @@
-"""A spot job of the service: its strategy and estimates, its process's file and messages.
+"""A spot job of the service: its strategy and estimates, its process's argument and messages."""
 
-FOLDER/
-  order.json    a `SpotJobConfig`
-  run/          the run's own folder (auctune.engine.spot.inputs.SpotFolder)
-"""
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from pydantic import Field, TypeAdapter
 
-from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
+from auctune.engine.elastic.gradient_worker import WorkerSettings
+from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import Alive, Failed
 from auctune.parameter_text import parse_label
 from auctune.registry import spot_policy
@@ -23,10 +19,10 @@ from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
 from auctune.spot.job import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
-from auctune.train.job import CurvePoint, ValidationMeans
+from auctune.train.job import LoraJob
 
 WORKER = "auctune.engine.spot.job_process"
-"""Worker module of a job's process; its argument is the folder."""
+"""Worker module of a job's process; its argument is a `SpotJobConfig`."""
 
 
 class JobReady(TypedDict):
@@ -37,51 +33,15 @@ class JobReady(TypedDict):
     """Since the start of the process; set by the service."""
 
 
-class SlotBilled(TypedDict):
-    """A slot's allocation."""
+class RunEvent(TypedDict):
+    """An event of the run (`auctune.engine.spot.state`), to be recorded.
 
-    kind: Literal["slot"]
-    slot: int
-    price: float
-    available: int
-    on_demand_price: float
-    on_demand: int
-    spot: int
-    spot_before: int
-    """Spot instances of the slot before that were not preempted; by total all of them."""
-    paid: float
-    skipped: bool
+    The answer is committed {is_open}: the process acts on it only then, and only if the job has not
+    ended meanwhile.
+    """
 
-
-class SlotTrained(TypedDict):
-    """A slot's training."""
-
-    kind: Literal["slot_done"]
-    slot: int
-    rows: int | None
-    paid: float
-    preempted: int
-    steps: int | None
-    tokens: int | None
-    losses: list[CurvePoint]
-    validation: list[ValidationMeans]
-
-
-class Overtime(TypedDict):
-    """An interval after the deadline, in slots, numbered like a slot, with its training."""
-
-    kind: Literal["overtime"]
-    slot: int
-    since: float
-    until: float
-    on_demand: int
-    on_demand_price: float
-    paid: float
-    rows: int | None
-    steps: int | None
-    tokens: int | None
-    losses: list[CurvePoint]
-    validation: list[ValidationMeans]
+    kind: Literal["event"]
+    event: EventRecord
 
 
 class JobWarning(TypedDict):
@@ -91,15 +51,6 @@ class JobWarning(TypedDict):
     text: str
 
 
-class JobEnded(TypedDict):
-    """The run has ended, `finish` slots after its start; "done": the adapter exists."""
-
-    kind: Literal["ended"]
-    state: str
-    note: str
-    finish: float
-
-
 class CapReached(TypedDict):
     """The next slot would cost `rate`, more than may be paid."""
 
@@ -107,24 +58,7 @@ class CapReached(TypedDict):
     rate: float
 
 
-class JobStopped(TypedDict):
-    """The process was stopped; the job can be resumed."""
-
-    kind: Literal["stopped"]
-
-
-SpotMessage = (
-    Alive
-    | Failed
-    | JobReady
-    | SlotBilled
-    | SlotTrained
-    | Overtime
-    | JobWarning
-    | JobEnded
-    | CapReached
-    | JobStopped
-)
+SpotMessage = Alive | Failed | JobReady | RunEvent | JobWarning | CapReached
 
 # Share of a node's custom resource: what is divided among instances are CPUs and GPUs.
 _RESOURCE_SHARE = 0.001
@@ -136,8 +70,9 @@ class SpotJobSpec:
 
     Attributes:
         workload, deadline, hard_factor, value, n_min, n_max, mu1, mu2: of the job.
-        table: H(n) for 1..n_max; None: n.
+        table: H(n) for 1..n_max; None: a n + c.
         start: slots that an instance takes to start; None: the account by total, of mu1 and mu2.
+        a, c: of H(n) without a table.
     """
 
     workload: float
@@ -150,6 +85,30 @@ class SpotJobSpec:
     mu2: float
     table: tuple[float, ...] | None = None
     start: Annotated[float | None, Field(exclude_if=lambda start: start is None)] = None
+    a: Annotated[float, Field(exclude_if=lambda a: a == 1.0)] = 1.0
+    c: Annotated[float, Field(exclude_if=lambda c: c == 0.0)] = 0.0
+
+    @classmethod
+    def of(cls, job: SpotJob) -> "SpotJobSpec":
+        """Return the plain values of a job."""
+        table, linear = None, LinearScaling()
+        if isinstance(job.scaling, TableScaling):
+            table = job.scaling.table
+        else:
+            assert isinstance(job.scaling, LinearScaling)
+            linear = job.scaling
+        return cls(
+            workload=job.workload,
+            deadline=job.deadline,
+            hard_factor=job.hard_factor,
+            value=job.value,
+            n_min=job.n_min,
+            n_max=job.n_max,
+            table=table,
+            a=linear.a,
+            c=linear.c,
+            **overhead_fields(job.overhead),
+        )
 
     def job(self) -> SpotJob:
         """Return the job.
@@ -164,7 +123,9 @@ class SpotJobSpec:
             value=self.value,
             n_min=self.n_min,
             n_max=self.n_max,
-            scaling=LinearScaling() if self.table is None else TableScaling(self.table),
+            scaling=LinearScaling(self.a, self.c)
+            if self.table is None
+            else TableScaling(self.table),
             overhead=Overhead(self.mu1, self.mu2)
             if self.start is None
             else InstanceStart(self.start),
@@ -233,10 +194,8 @@ class SpotJobConfig:
     Attributes:
         job: bounds, deadline and value.
         policy, forecast: see `SpotStrategy`.
-        training: settings of a `LoraJob`, without files.
-        data, validation, start_from: files; `start_digest` is the adapter's, as of `LoraJob`.
-        base, device, dtype, threads, cache: what workers load, and where they compute.
-        micro_batch: rows that go through the model together.
+        workers, micro_batch: as of `SpotRunConfig`.
+        folder: of the run.
         trace: of the market, from the job's first slot on.
         history: price and count by slot before the job's first slot.
         begins: unix time of the job's first slot.
@@ -245,22 +204,15 @@ class SpotJobConfig:
         cap: maximum cost, in units of the on-demand price.
         warm: fork workers from a process that has everything loaded.
         saved_every: seconds between checkpoints within a slot.
-        gradient_checkpointing: of the workers.
         ray: cluster on which instances run; None: they are processes of this machine.
     """
 
     job: SpotJobSpec
     policy: str
     forecast: str
-    training: dict[str, Any]
-    data: str
-    validation: str | None
-    base: str
-    device: str
-    dtype: str
-    threads: int
-    cache: str
+    workers: WorkerSettings
     micro_batch: int
+    folder: Path
     trace: dict[str, list[Any]]
     history: dict[str, list[Any]]
     begins: float
@@ -270,37 +222,15 @@ class SpotJobConfig:
     warm: bool
     saved_every: float
     ray: SpotRayParams | None = None
-    start_from: str | None = None
-    start_digest: str | None = None
-    gradient_checkpointing: int = 0
 
 
-_CONFIG = TypeAdapter(SpotJobConfig)
+SPOT_JOB_CONFIG = TypeAdapter(SpotJobConfig)
+"""Reads and writes the argument of a job's process."""
 
 
-def run_folder(folder: Path) -> Path:
-    """Return the folder of a job's run."""
-    return folder / "run"
-
-
-def adapter_folder(folder: Path) -> Path:
-    """Return the folder of a job's adapter, which exists once the job is done."""
-    return run_folder(folder) / "adapter"
-
-
-def write_config(config: SpotJobConfig, folder: Path) -> None:
-    """Write the file that the job's process reads.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "order.json", _CONFIG.dump_json(config))
-
-
-def read_config(folder: Path) -> SpotJobConfig:
-    """Read what `write_config` wrote."""
-    return _CONFIG.validate_json((folder / "order.json").read_bytes())
+def lora_job(hyperparameters: Mapping[str, Any], data: Path, **files: Any) -> LoraJob:
+    """Return the adapter that a rented job trains; `files` as of `LoraJob`."""
+    return LoraJob("job", data, **hyperparameters, **files)
 
 
 # Each is a job simulated to its end; the 90th percentile needs some.

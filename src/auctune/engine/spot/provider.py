@@ -206,6 +206,11 @@ class InstanceProvider:
 class ProviderFactory(Protocol):
     """Opens a provider for a job, once the job's data are loaded."""
 
+    @property
+    def trace(self) -> MarketTrace:
+        """The market; its slot 0 is the job's first."""
+        ...
+
     def check(self, job: SpotJob) -> None:
         """Check that a job can be run.
 

@@ -9,31 +9,45 @@ and these digests of its inputs |
 | preempted {time, count} | spot instances were preempted within the slot |
 | worker_crashed {time, instance} | a worker crashed |
 | saved {time, rows} | a checkpoint is written next |
-| slot_done {time, rows, overhead, trained} | a slot ended: rows trained in all, share of its time \
-lost to overhead, and steps, tokens and losses |
+| slot_done {time, rows, overhead, paid, preempted, trained} | a slot ended: rows trained in all, \
+share of its time lost to overhead, what was paid for it, instances lost in it, and steps, tokens \
+and losses |
 | overtime_started {time} | the deadline passed, and what is left runs on demand |
-| overtime {time, since} | on-demand instances were held since then after the deadline, by a clock \
-that runs while the run does not |
+| overtime {time, since, rows, trained} | on-demand instances were held since then after the \
+deadline, by a clock that runs while the run does not |
 | ended {time, finish, state, note} | all is done, and when the last row was trained |
 
 Times are slots since the job began. A slot is paid once, by its event, whatever happens in it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from pydantic_core import to_jsonable_python
 
 from auctune.engine.event_log import EventRecord
-from auctune.spot.forecasts.forecast import Forecast
+from auctune.spot.forecasts.forecast import Forecast, MarketChain
 from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
 from auctune.spot.terms import JobConstants
 from auctune.train.job import Progress
 
 VERSION = 4
+
+
+class RunLog(Protocol):
+    """Log of one run: a file, or the log of the zone that has the job."""
+
+    @property
+    def events(self) -> Sequence[EventRecord]:
+        """All events so far, oldest first."""
+        ...
+
+    def append(self, event: EventRecord) -> None:
+        """Record an event; when this returns, it is on disk."""
+        ...
 
 
 def to_record(value: SpotObservation | SpotAllocation) -> dict[str, Any]:
@@ -57,12 +71,25 @@ def read_observation(record: dict[str, Any]) -> SpotObservation:
 def _read_forecast(record: dict[str, Any]) -> Forecast:
     levels = np.array(record["levels"], dtype=np.float64)
     shape = (len(record["price"]), len(levels))
+    chain = record["chain"]
     return Forecast(
         np.array(record["price"], dtype=np.float64),
         np.array(record["available"], dtype=np.int64),
         levels,
         np.array(record["price_quantiles"], dtype=np.float64).reshape(shape),
         np.array(record["available_quantiles"], dtype=np.int64).reshape(shape),
+        None if chain is None else _read_chain(*chain),
+    )
+
+
+def _read_chain(
+    price: list[float], available: list[int], transition: list[list[float]], present: int
+) -> MarketChain:
+    return MarketChain(
+        np.array(price, dtype=np.float64),
+        np.array(available, dtype=np.int64),
+        np.array(transition, dtype=np.float64),
+        present,
     )
 
 
@@ -79,7 +106,6 @@ class SlotRecord:
         overhead: share of the held instances' time in which they were not ready to train; None if
             the slot has not ended, was resumed, held nothing, or the clock is not a real one.
         is_skipped: no process of the job ran: the slot passed, whatever the policy would have held.
-        trained: steps and tokens in all at its end, and the losses of its steps.
     """
 
     observation: SpotObservation
@@ -89,7 +115,6 @@ class SlotRecord:
     rows: int | None = None
     overhead: float | None = None
     is_skipped: bool = False
-    trained: dict[str, Any] = field(default_factory=dict)
 
     @property
     def remaining(self) -> SpotAllocation:
@@ -193,7 +218,6 @@ class SpotRunState:
             case "slot_done":
                 last = self.slots[-1]
                 last.rows, last.overhead = event["rows"], event["overhead"]
-                last.trained = event.get("trained", {})
             case "overtime_started":
                 self.overtime_started = event["time"]
             case "overtime":
@@ -246,14 +270,6 @@ class OvertimeStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class OvertimeBilled:
-    """An interval of the overtime was recorded, and its instances are to be paid."""
-
-    start: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
 class Warned:
     """Something happened that an operator should know."""
 
@@ -273,7 +289,6 @@ SpotEvent = (
     | InstancesPreempted
     | SlotFinished
     | OvertimeStarted
-    | OvertimeBilled
     | Warned
     | DataNoted
 )

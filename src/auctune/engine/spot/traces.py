@@ -1,7 +1,7 @@
 """Recorded spot markets: the part that a job replays, and a market that repeats without end."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,16 @@ class MarketTrace:
             ("available", values.available),
         ):
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "MarketTrace":
+        """Return the trace of a record, whose arrays are lists; see `first`."""
+        return cls(
+            np.array(record["times"]),
+            np.array(record["price"]),
+            np.array(record["available"]),
+            record.get("on_demand_price", 1.0),
+        )
 
     @classmethod
     def of_slots(cls, market: SpotMarket) -> "MarketTrace":
@@ -116,6 +126,17 @@ class MarketTrace:
         """Return the price and the number of spot instances at a time."""
         index = self._index(now)
         return float(self.price[index]), int(self.available[index])
+
+    def first(self, num_slots: int) -> dict[str, Any]:
+        """Return the record of the first slots at least, as JSON can hold it."""
+        # With the entry that ends the last of them.
+        count = int(np.searchsorted(self.times, num_slots, side="left")) + 1
+        return {
+            "times": self.times[:count].tolist(),
+            "price": self.price[:count].tolist(),
+            "available": self.available[:count].tolist(),
+            "on_demand_price": self.on_demand_price,
+        }
 
     def min_available(self, since: float, now: float) -> int:
         """Return the least number of spot instances from `since` to `now`, both included."""

@@ -16,7 +16,7 @@ from auctune.domain import InputError
 from auctune.service.storage.events import EventType, Record
 
 OLDEST_VERSION = 11
-VERSION = 12
+VERSION = 13
 """Version of the log: of the bodies of events."""
 
 SNAPSHOT_VERSION = 8
@@ -35,6 +35,8 @@ def _state_without_fractions(state: Record) -> Record:
 
 EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     11: {EventType.TOKENS_USED: _charge_without_fraction},
+    # Since then runs of rented jobs are in the log; a zone imports those that were in folders.
+    12: {},
 }
 """By version, and by the type of events whose body changed: from that version to the next."""
 

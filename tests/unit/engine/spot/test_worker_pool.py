@@ -22,7 +22,7 @@ pytest_plugins = ["support.spot_site"]
 
 @pytest.fixture
 def trainer(site: Site, tmp_path: Path) -> ElasticTrainer:
-    return new_trainer(site.base, site.order.training, tmp_path, 2)
+    return new_trainer(site.base, site.settings.job, tmp_path, 2)
 
 
 class Yard:

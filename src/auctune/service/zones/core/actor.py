@@ -143,18 +143,20 @@ class ZoneActor(Generic[Z_co]):
         self._commands.put(_Command(run, answer))  # type: ignore[arg-type]
         return answer.future
 
-    def post(self, run: Callable[[Z_co], None], on_error: OnFailure) -> None:
-        """Run a command without awaiting its answer.
+    def post(self, run: Callable[[Z_co], T], on_error: OnFailure) -> Future[T]:
+        """Like `submit`, for an answer that nobody waits for.
 
         `on_error` is called if it fails, unless its failure closes the actor.
         """
 
-        def check(answer: Future[None]) -> None:
+        def check(answer: Future[T]) -> None:
             error = answer.exception()
             if error is not None and self._failure is None:
                 on_error(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
-        self.submit(run).add_done_callback(check)
+        answer = self.submit(run)
+        answer.add_done_callback(check)
+        return answer
 
     def close(self) -> None:
         """Run the commands submitted so far, then end the thread."""

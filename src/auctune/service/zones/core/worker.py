@@ -7,6 +7,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -90,6 +91,7 @@ class BackgroundJobs:
 
 
 Z = TypeVar("Z", bound=Zone[Any, Any])
+T = TypeVar("T")
 
 
 class ZoneWorker(ABC, Generic[Z]):
@@ -186,9 +188,9 @@ class ZoneWorker(ABC, Generic[Z]):
         await self._clean_work_folder()
         await self._snapshotter.snapshot_if_due()
 
-    def _post(self, run: Callable[[Z], None]) -> None:
+    def _post(self, run: Callable[[Z], T]) -> Future[T]:
         """Run a command on the actor, from any thread; its failure is fatal."""
-        self._actor.post(run, self._on_fatal_error)
+        return self._actor.post(run, self._on_fatal_error)
 
     async def _abandon(self, job: str, why: str) -> None:
         await self._actor.call(lambda zone: zone.abandon(job, why))

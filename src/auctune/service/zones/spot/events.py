@@ -26,6 +26,7 @@ class SpotEventType(StrEnum):
     """Types of events of spot zones only."""
 
     PROCESS_READY = "job.process_ready"
+    RUN_EVENT = "job.run_event"
     TRAINING_COMPLETED = "job.training_completed"
 
 
@@ -43,6 +44,7 @@ class SpotDecided(MeteredDecided):
 
     Attributes:
         jobs: that the zone runs at once.
+        estimate_inputs: None for the job of a run without a service, which has no estimate.
         held: set aside for the job.
         ready_at: unix time at which its process was expected to be able to train.
         unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
@@ -50,7 +52,7 @@ class SpotDecided(MeteredDecided):
     """
 
     jobs: int
-    estimate_inputs: EstimateInputs
+    estimate_inputs: EstimateInputs | None
     held: Money
     first: int
     ready_at: float
@@ -92,6 +94,18 @@ class SpotTrained(JobTrained):
 
     number: int
     refund: Annotated[Money | None, Field(exclude_if=lambda refund: refund is None)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEventRecorded(EventData):
+    """An event of a job's run, from which its process goes on; see `auctune.engine.spot.state`.
+
+    What it means for the job and its owner is recorded with it, by events of their own.
+    """
+
+    type = SpotEventType.RUN_EVENT
+
+    event: Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

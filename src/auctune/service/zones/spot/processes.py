@@ -3,40 +3,52 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
 from functools import partial
+from pathlib import Path
 
+from auctune.engine.elastic.gradient_worker import WorkerSettings
+from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import WorkerProcess
-from auctune.engine.spot.job_config import WORKER, SpotJobConfig, SpotMessage, write_config
+from auctune.engine.spot.job_config import (
+    SPOT_JOB_CONFIG,
+    WORKER,
+    SpotJobConfig,
+    SpotMessage,
+    lora_job,
+)
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.supply import SpotSupply
 
+OnSpotMessage = Callable[[str, SpotMessage], Future[bool]]
+"""Records a message of a job's process; returns whether the job is still open, once it is on disk.
+"""
 
-class NewSlots:
-    """Progress of a job: returns whether a message reports a slot for the first time.
 
-    After each start a process reports all slots of its log again.
-    """
+def run_folder(work: Path) -> Path:
+    """Return the folder of a job's run (`SpotFolder`), in the job's work folder."""
+    return work / "run"
 
-    def __init__(self) -> None:
-        self._newest = -1
 
-    def __call__(self, message: SpotMessage) -> bool:
-        if message["kind"] not in ("slot", "slot_done", "overtime"):
-            return False
-        if message["slot"] <= self._newest:
-            return False
-        self._newest = message["slot"]
-        return True
+def _begins_slot(message: SpotMessage) -> bool:
+    """Return whether a message is that of a slot that begins: its process makes progress."""
+    types = ("slot", "slot_skipped", "overtime")
+    return message["kind"] == "event" and message["event"]["type"] in types
 
 
 class JobProcessPool:
     """Processes of a zone's running jobs, each with a supervisor.
 
-    `on_message` is called with a job and each message of its process, on a thread of the process.
+    Args:
+        entry: settings of the zone.
+        supply: what the zone offers.
+        dependencies: what all zones share.
+        on_message: called with a job and each message of its process, on a thread of the process.
+        read_events: returns the recorded events of a job's run.
     """
 
     def __init__(
@@ -44,19 +56,22 @@ class JobProcessPool:
         entry: SpotConfig,
         supply: SpotSupply,
         dependencies: ZoneDependencies,
-        on_message: Callable[[str, SpotMessage], None],
+        on_message: OnSpotMessage,
+        read_events: Callable[[str], list[EventRecord]],
     ) -> None:
         self._entry = entry
         self._supply = supply
         self._dirs = dependencies.dirs
         self._content = dependencies.files.blobs.path
         self._lock = dependencies.lock
-        self._on_message = on_message
+        self._on_message, self._read_events = on_message, read_events
         self._guard = threading.Lock()
         self._running: dict[str, ProcessSupervisor] = {}
         self._stopping: dict[str, ProcessSupervisor] = {}
         # Newest states of the running jobs.
         self._jobs: dict[str, SpotJobState] = {}
+        # Of jobs whose newest event is being recorded.
+        self._unrecorded: dict[str, Future[bool]] = {}
 
     def is_running(self, job: str) -> bool:
         """Return whether a job has a process, even one that is being stopped."""
@@ -76,8 +91,8 @@ class JobProcessPool:
             for name in self._jobs.keys() - self._running.keys() - self._stopping.keys():
                 self._running[name] = ProcessSupervisor(
                     partial(self._launch, name),
-                    partial(self._on_message, name),
-                    NewSlots(),
+                    _ignore,
+                    _begins_slot,
                     zone=self._entry.name,
                     job=name,
                 )
@@ -106,42 +121,67 @@ class JobProcessPool:
 
     def _launch(self, name: str, on_message: OnMessage) -> WorkerProcess:
         job, started_at = self._jobs[name], time.monotonic()
-        folder = self._dirs.work(self._entry.name) / name
-        write_config(self._config(job), folder)
+        if (unrecorded := self._unrecorded.get(name)) is not None:
+            # An earlier process sent it as it ended.
+            wait([unrecorded])
+        events = self._read_events(name)
 
-        def add_seconds(message: SpotMessage | None) -> None:
-            if message is not None and message["kind"] == "ready":
-                message["seconds"] = time.monotonic() - started_at
+        def receive(message: SpotMessage | None) -> None:
+            if message is not None and message["kind"] != "alive":
+                if message["kind"] == "ready":
+                    message["seconds"] = time.monotonic() - started_at
+                recorded = self._on_message(name, message)
+                if message["kind"] == "event":
+                    self._unrecorded[name] = recorded
+                    recorded.add_done_callback(acknowledge)
             on_message(message)
 
-        return WorkerProcess(
+        def acknowledge(recorded: Future[bool]) -> None:
+            # The process sends the next event only when it knows.
+            self._unrecorded.pop(name, None)
+            # Otherwise the service ends, and its processes with it.
+            if recorded.exception() is None:
+                process.send({"do": "committed", "is_open": recorded.result()})
+
+        process = WorkerProcess(
             WORKER,
-            str(folder),
-            add_seconds,
+            SPOT_JOB_CONFIG.dump_python(self._config(job), mode="json"),
+            receive,
             lock=self._lock,
             log=self._dirs.logs / f"{self._entry.name}.log",
             fork=True,
             niceness=self._entry.niceness,
         )
+        # It sends nothing that is answered before.
+        process.send({"do": "begin", "events": events})
+        return process
 
     def _config(self, job: SpotJobState) -> SpotJobConfig:
         entry, supply, training = self._entry, self._supply, job.training
         history = supply.market.history(job.first - 1)
         validation, start = training.validation, training.start_from
-        return SpotJobConfig(
-            job=job.terms,
-            policy=job.policy,
-            forecast=job.forecast,
-            training=training.hyperparameters(),
-            data=str(self._content(training.data)),
-            validation=None if validation is None else str(self._content(validation)),
+        workers = WorkerSettings(
             base=entry.base_source,
+            cache=str(self._dirs.cache.resolve()),
+            job=lora_job(
+                training.hyperparameters(),
+                data=self._content(training.data),
+                validation=None if validation is None else self._content(validation),
+                start_from=None if start is None else self._content(start),
+                start_digest=training.start_digest,
+            ),
             device=entry.device,
             dtype=entry.dtype,
             threads=entry.worker_threads,
             gradient_checkpointing=entry.gradient_checkpointing,
-            cache=str(self._dirs.cache),
+        )
+        return SpotJobConfig(
+            job=job.terms,
+            policy=job.policy,
+            forecast=job.forecast,
+            workers=workers,
             micro_batch=min(entry.micro_batch, training.batch_size),
+            folder=run_folder(self._dirs.work(entry.name) / job.id),
             trace=supply.market.trace(job.first, job.terms.deadline + 1),
             history={
                 "price": history.price.tolist(),
@@ -154,6 +194,8 @@ class JobProcessPool:
             warm=entry.prefork,
             saved_every=entry.checkpoint_seconds,
             ray=entry.cluster,
-            start_from=None if start is None else str(self._content(start)),
-            start_digest=training.start_digest,
         )
+
+
+def _ignore(_: SpotMessage) -> None:
+    """Ignore a message: it is recorded where its process is known."""

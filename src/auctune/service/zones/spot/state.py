@@ -13,6 +13,7 @@ from auctune.service.zones.core.metered import Meter
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
 from auctune.service.zones.spot.events import (
     ProcessReady,
+    RunEventRecorded,
     SpotDecided,
     SpotMetered,
     SpotSlotStarted,
@@ -62,12 +63,13 @@ class SpotState(SlottedState[SpotJobState]):
     speeds: list[float] = field(default_factory=list)
 
     def admit(self, event: ZoneEvent, data: SpotDecided, pending: PendingJob) -> SpotJobState:
+        inputs = data.estimate_inputs
         job = SpotJobState(
             **vars(pending),
             size=data.size,
             first=data.first,
             terms=data.terms,
-            speed=data.estimate_inputs.pace.speed,
+            speed=1.0 if inputs is None else inputs.pace.speed,
             policy=data.renting["policy"],
             forecast=data.renting["forecast"],
             unit_cost=data.unit_cost,
@@ -131,6 +133,9 @@ class SpotState(SlottedState[SpotJobState]):
         self.starts = [*self.starts, data.seconds][-KEPT_JOBS:]
         return Effects()
 
+    def _run_event(self, _event: ZoneEvent, _data: RunEventRecorded) -> Effects:
+        return Effects()
+
     def _learn_speed(self, job: SpotJobState, done: float) -> None:
         speed = job.speed_seen(done)
         if speed is not None:
@@ -145,6 +150,7 @@ class SpotState(SlottedState[SpotJobState]):
         JobFailed: _failed,
         JobPaused: _paused,
         ProcessReady: _ready,
+        RunEventRecorded: _run_event,
         TrainingCompleted: _completed,
     }
 

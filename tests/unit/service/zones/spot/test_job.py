@@ -1,13 +1,13 @@
 """What the zone counts on of a job's instances."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from auctune.service.storage.events import EventType
 from auctune.service.zones.spot.worker import on_message
 from auctune.spot import InstanceStart, Overhead
+from support import run_events
 from support.late_rentals import LateRentals
 
 
@@ -24,11 +24,8 @@ def test_by_instance_no_work_is_promised_of_starts_after_a_preemption(
     bid = rentals.estimated()
     rentals.zone.decide(bid)
     for number, spot_before in enumerate((0, 1)):
-        message: Any = {
-            "kind": "slot", "slot": number, "price": 0.3, "on_demand": 0, "spot": 2,
-            "spot_before": spot_before, "paid": 0.6, "skipped": False,
-        }  # fmt: skip
-        on_message(rentals.zone, bid.job, message)
+        begun = run_events.slot(number, spot=2, spot_before=spot_before)
+        on_message(rentals.zone, bid.job, begun)
     assert rentals.zone.state.jobs[bid.job].promised == pytest.approx(promised)
     rentals.log.record(rentals.zone.pop_events(), lambda _: None)
     metered = [event for event, _ in rentals.log.events if event.type == EventType.METERED]

