@@ -19,7 +19,6 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from auctune.atomic_files import write_atomically
-from auctune.engine.run_directory import RunDirectory
 from auctune.train.checkpoint import (
     CHECKPOINTS,
     Checkpoint,
@@ -88,8 +87,15 @@ _ROWS = TypeAdapter(dict[str, SiteRows])
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeFolder(RunDirectory):
-    """Paths of a zone's sites."""
+class EdgeFolder:
+    """Paths of a zone's sites, in the folder `root`."""
+
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        """What the sites need to go on."""
+        return self.root / "state"
 
     @property
     def sites(self) -> Path:
