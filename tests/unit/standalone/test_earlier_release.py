@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from auctune.domain import InputError
+from auctune.engine.pool.bundle import Bundle
 from auctune.standalone.edge import EdgeRunFolder, resume_edge
 from auctune.standalone.edge_report import JobBill, write_report
 from auctune.standalone.folder import RunFolder
 from auctune.standalone.market import resume_market
+from auctune.standalone.timeshare import BundleFolder, resume_bundle
+from support.bundle_runs import ignore
 from support.edge_runs import Watcher
 from support.market_runs import quiet
 from support.sample_report import make_report
@@ -39,6 +42,13 @@ def _resume_edge(root: Path) -> Any:
     return json.loads(again.read_bytes())
 
 
+def _resume_bundle(root: Path) -> Any:
+    def read(file: Path, beside: Path) -> Bundle:
+        raise AssertionError("is read again")
+
+    return resume_bundle(BundleFolder(root), read, ignore)
+
+
 BILL = dict.fromkeys(JobBill.__slots__, 0.0) | {"job": "x", "state": "done", "payment": 3.9}
 KINDS = {
     "market": Kind(
@@ -49,6 +59,7 @@ KINDS = {
         {"welfare": 0.0, "income": 3.9, "lost_sites": {"b": 2}, "jobs": [BILL]},
         _resume_edge,
     ),
+    "timeshare": Kind(BundleFolder, {"version": 1, "done": 0, "threads": []}, _resume_bundle),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from auctune.domain import Money
+from auctune.engine.pool.device import MemoryState
 from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,
@@ -27,6 +28,7 @@ class TimeshareEventType(StrEnum):
     """Types of events of timeshare zones only."""
 
     UNIT_TRAINED = "pool.unit_trained"
+    POOL_ENDED = "pool.ended"
     JOINED_POOL = "job.joined_pool"
     LEFT_POOL = "job.left_pool"
     SETTLED = "job.settled"
@@ -50,6 +52,15 @@ class UnitTrained(EventData):
     unit: int
     span: Number
     shares: dict[str, Number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolEnded(EventData):
+    """All jobs of a run have ended; `memory` is that of the device, as of its last start."""
+
+    type = TimeshareEventType.POOL_ENDED
+
+    memory: MemoryState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
