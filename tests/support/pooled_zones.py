@@ -9,7 +9,7 @@ import numpy as np
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.engine.pool.clock import Clock
-from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent, PoolState
+from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
@@ -18,7 +18,7 @@ from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBi
 from auctune.service.zones.timeshare.pool import read_pool_state, record_event
 from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
 from auctune.service.zones.timeshare.zone import TimeshareZone
-from support.pool_events import joined, quantum
+from support.pool_events import fold, joined, quantum
 from support.zones import EPOCH, MemoryLog, SetClock
 
 PRICE = Decimal("0.5")
@@ -204,7 +204,7 @@ class PoolPlayer:
 
     def _check_pool(self) -> None:
         """The pool goes on from the log of the zone as from its own events."""
-        jobs, expected = self.made.pool_jobs(), PoolState.fold(self.made.pool_log)
+        jobs, expected = self.made.pool_jobs(), fold(self.made.pool_log)
         settings: dict[str, dict[str, Any]] = {name: {} for name in jobs}
         found = read_pool_state(self.made.log.read(), settings, -1, Clock(), self.made.clock)
         assert found.members.keys() == {*jobs}

@@ -11,7 +11,7 @@ that is not in the zone's log is trained again from the checkpoints. Nothing cos
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -197,6 +197,7 @@ class BundleRun:
         self._bundle, self._folder, self._zone, self._on_event = bundle, folder, zone, on_event
         self._clock = Clock() if seconds is None else WallClock(seconds)
         self._pool = Pool(bundle.params, device, self._clock, self._read_state(), self._record)
+        zone.clock.slot = self._pool.state.moment
 
     @property
     def has_ended(self) -> bool:
@@ -234,7 +235,13 @@ class BundleRun:
         while pool.run_quantum():
             self._end_jobs(pool.state.last + 1)
         self._end_jobs(math.inf)
-        ended = PoolEnded(memory=pool.device.memory)
+        memory = pool.device.memory
+        ended = PoolEnded(
+            suspended=memory.suspended,
+            resumed=memory.resumed,
+            seconds=memory.seconds,
+            max_bytes=memory.max_bytes,
+        )
         self._zone.call(lambda zone: zone.record(ended))
 
     def _end_jobs(self, unit: float) -> None:
@@ -260,12 +267,11 @@ class BundleRun:
     def _open_jobs(self) -> list[str]:
         return self._zone.call(lambda zone: [*zone.admitted_jobs])
 
-    def _record(self, event: PoolEvent, outlooks: Iterable[JobOutlook]) -> None:
-        shown = list(outlooks)
+    def _record(self, event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
         if isinstance(event, QuantumTrained):
             self._zone.clock.slot = event.moment
-        self._zone.call(lambda zone: record_event(zone, event, shown))
-        self._on_event(event, shown)
+        self._zone.call(lambda zone: record_event(zone, event, outlooks))
+        self._on_event(event, outlooks)
 
     def _record_notes(self, jobs: Iterable[str]) -> None:
         """Record what jobs note on their data, once."""
@@ -287,9 +293,7 @@ class BundleRun:
         units = self._zone.call(lambda zone: zone.state.units)
         settings = {job.thread.id: job.settings for job in self._bundle.jobs}
         last, slots = units[-1]["unit"] if units else -1, self._zone.clock.slots
-        state = read_pool_state(self._events(), settings, last, self._clock, slots)
-        self._zone.clock.slot = state.moment
-        return state
+        return read_pool_state(self._events(), settings, last, self._clock, slots)
 
     def _make_report(self) -> Figures:
         params, ended = self._bundle.params, self._zone.about_none[-1]
@@ -297,7 +301,7 @@ class BundleRun:
             self._read_state(),
             params.allocator.name,
             params.quantum_seconds,
-            MemoryState(**ended.body["memory"]),
+            MemoryState(**ended.body),
             [f"{event.job}: {event.body['text']}" for event in self._notes()],
         )
 

@@ -6,7 +6,7 @@ what the recorded ones made. Times are quanta.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -259,14 +259,6 @@ class PoolState:
     quanta: list[QuantumTrained] = field(default_factory=list)
     last: int = -1
     moment: float = 0.0
-
-    @classmethod
-    def fold(cls, events: Iterable[PoolEvent]) -> "PoolState":
-        """Return the state after these events."""
-        state = cls()
-        for event in events:
-            state.apply(event)
-        return state
 
     @property
     def active(self) -> tuple[str, ...]:

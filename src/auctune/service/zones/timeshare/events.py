@@ -10,7 +10,6 @@ from typing import Annotated
 from pydantic import Field
 
 from auctune.domain import Money
-from auctune.engine.pool.device import MemoryState
 from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,
@@ -56,11 +55,14 @@ class UnitTrained(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolEnded(EventData):
-    """All jobs of a run have ended; `memory` is that of the device, as of its last start."""
+    """All jobs of a run have ended; the fields are those of the device's `MemoryState`."""
 
     type = TimeshareEventType.POOL_ENDED
 
-    memory: MemoryState
+    suspended: int
+    resumed: int
+    seconds: Number
+    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
