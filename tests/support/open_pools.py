@@ -9,9 +9,10 @@ from typing import Any
 from auctune.engine.pool.clock import Clock
 from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.epoch import PoolParams
-from auctune.engine.pool.events import JobOutlook, OpenPoolDirectory, PoolEvent, PoolState
+from auctune.engine.pool.events import JobOutlook, OpenPoolDirectory, PoolEvent
 from auctune.engine.pool.pool import DesiredJobs, OpenPool
 from auctune.engine.workers.pool_jobs import JobFactory, PoolJobs
+from support.pool_events import fold
 from support.pool_threads import ReadingLine, make_line
 
 Script = Callable[[int], DesiredJobs]
@@ -85,8 +86,8 @@ def open_pool(
 ) -> OpenPool:
     """Return a pool that was restored from its log."""
     jobs = PoolJobs(factory, directory, params.memory_bytes, params.saved_every, now)
-    state = PoolState.fold(record.events)
-    pool = OpenPool(params, PoolDevice(jobs.handle), clock, state, record, now)
+    device, state = PoolDevice(jobs.handle), fold(record.events)
+    pool = OpenPool(params, device, clock, state, record, now)
     pool.start(directory.root)
     return pool
 

@@ -1,8 +1,8 @@
 """Events that a timeshare zone's pool might have sent."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from auctune.engine.pool.events import JobJoined, JobOutlook, PoolEvent, QuantumTrained
+from auctune.engine.pool.events import JobJoined, JobOutlook, PoolEvent, PoolState, QuantumTrained
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.pool import record_event
 from support.serving import Served
@@ -37,6 +37,14 @@ def quantum(
         read=list(read),
         accuracies=list(accuracies),
     )
+
+
+def fold(events: Iterable[PoolEvent]) -> PoolState:
+    """Return the state of a pool after these events."""
+    state = PoolState()
+    for event in events:
+        state.apply(event)
+    return state
 
 
 def send_pool_event(served: Served, event: PoolEvent, outlooks: Sequence[JobOutlook] = ()) -> None:

@@ -15,15 +15,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from auctune.engine.pool.bundle import Bundle, BundleJob, run_bundle
+from auctune.engine.pool.bundle import Bundle, BundleJob
 from auctune.engine.pool.epoch import PoolParams
 from auctune.numerics.rng import stream
+from auctune.standalone.timeshare import BundleFolder
 from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 from lara_tasks.module_job import ModuleJob
+from support.bundle_runs import resume_bundle, run_bundle
 from support.pool_threads import make_line
 
 UNHARMED = 10**9
@@ -82,11 +84,11 @@ def _maker(seed: int, fuse: Fuse) -> Callable[[], ModuleJob]:
 
 def _run_in_child(folder: Path, turns: int) -> bool:
     """Whether a run came to its end before the fuse burnt down."""
-    begun = (folder / "state" / "journal.jsonl").exists()
+    run = resume_bundle if BundleFolder(folder).exists() else run_bundle
     child = os.fork()
     if child == 0:
         torch.set_num_threads(1)
-        run_bundle(killed_bundle(turns), folder, resume=begun)
+        run(killed_bundle(turns), folder)
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status):

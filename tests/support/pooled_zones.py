@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.engine.pool.clock import Clock
-from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent, PoolState
-from auctune.engine.pool.pool import DesiredJob
+from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
@@ -18,7 +18,7 @@ from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBi
 from auctune.service.zones.timeshare.pool import read_pool_state, record_event
 from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
 from auctune.service.zones.timeshare.zone import TimeshareZone
-from support.pool_events import joined, quantum
+from support.pool_events import fold, joined, quantum
 from support.zones import EPOCH, MemoryLog, SetClock
 
 PRICE = Decimal("0.5")
@@ -61,16 +61,18 @@ class PooledZone:
         """Go on from the log."""
         self._open(self.folded())
 
-    def pool_jobs(self) -> dict[str, DesiredJob]:
+    def pool_jobs(self) -> list[str]:
         """The jobs that are in the pool, as the zone has them."""
-        return {
-            job.id: DesiredJob(job.id, job.deadline_unit, job.target_loss, {}, 9.0)
-            for job in self.zone.state.jobs.values()
-            if job.has_joined and job.departure is None
-        }
+        jobs = self.zone.state.jobs.values()
+        return [job.id for job in jobs if job.has_joined and job.departure is None]
 
     def asked(
-        self, job: str, cap: str = "50", owner: str = "ann", left: Decimal | None = None
+        self,
+        job: str,
+        cap: str = "50",
+        owner: str = "ann",
+        left: Decimal | None = None,
+        target_loss: float = 0.5,
     ) -> TimeshareBid:
         """A job that is due in 20 slots."""
         unit = self.clock.slot() + 20
@@ -80,7 +82,7 @@ class PooledZone:
             owner=owner,
             training=Training("file-a", schedule="constant"),
             size=DataSize(40, 30.0),
-            target_loss=0.5,
+            target_loss=target_loss,
             cap=Decimal(cap),
             deadline_unit=unit,
             estimate=estimate(),
@@ -89,9 +91,11 @@ class PooledZone:
             remaining_budget=lambda: left,
         )
 
-    def decide(self, job: str, cap: str = "50", owner: str = "ann") -> None:
+    def decide(
+        self, job: str, cap: str = "50", owner: str = "ann", target_loss: float = 0.5
+    ) -> None:
         """Have it decided."""
-        self.zone.decide(self.asked(job, cap, owner))
+        self.zone.decide(self.asked(job, cap, owner, target_loss=target_loss))
         self.keep()
 
     def says(self, event: PoolEvent) -> None:
@@ -200,9 +204,10 @@ class PoolPlayer:
 
     def _check_pool(self) -> None:
         """The pool goes on from the log of the zone as from its own events."""
-        jobs, expected = self.made.pool_jobs(), PoolState.fold(self.made.pool_log)
-        found = read_pool_state(self.made.log.read(), jobs, -1, Clock())
-        assert found.members.keys() == jobs.keys()
+        jobs, expected = self.made.pool_jobs(), fold(self.made.pool_log)
+        settings: dict[str, dict[str, Any]] = {name: {} for name in jobs}
+        found = read_pool_state(self.made.log.read(), settings, -1, Clock(), self.made.clock)
+        assert found.members.keys() == {*jobs}
         assert list(found.members) == [name for name in expected.members if name in jobs]
         for name, member in found.members.items():
             # As text, in which NaN equals itself.

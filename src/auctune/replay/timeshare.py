@@ -327,10 +327,17 @@ def recorded_jobs(events: Iterable[ZoneEvent], first_slot: int) -> list[Recorded
     return list(jobs.values())
 
 
-def past_jobs(recorded: Sequence[RecordedJob], unit_seconds: float, newest: int) -> list[PastJob]:
+def past_jobs(
+    recorded: Sequence[RecordedJob], unit_seconds: float | None, newest: int
+) -> list[PastJob]:
     """Return jobs as another allocator can train them; unit 0 is the first of any.
 
-    Jobs of the log that learned nothing are left out. `newest` is the last unit in the log.
+    Jobs of the log that learned nothing are left out.
+
+    Args:
+        recorded: jobs of the log.
+        unit_seconds: length of a unit; None: units were counted, and rates were given.
+        newest: last unit in the log.
     """
     begin = min((one.start for one in recorded if one.start is not None), default=0)
     jobs = []
@@ -347,13 +354,19 @@ def past_jobs(recorded: Sequence[RecordedJob], unit_seconds: float, newest: int)
                     learning=LearningThread(one.id, *times, one.target_loss),
                     batches=tuple(one.batches),
                     losses=tuple(one.losses),
-                    rate=one.num_batches / one.seconds * unit_seconds if one.seconds else one.rate,
+                    rate=_rate(one, unit_seconds),
                     counts=one.is_comparable,
                     is_done=one.how == ExitReason.TARGET_REACHED,
                     is_capped=one.how == ExitReason.STOPPED,
                 )
             )
     return jobs
+
+
+def _rate(job: RecordedJob, unit_seconds: float | None) -> float:
+    if unit_seconds is None or not job.seconds:
+        return job.rate
+    return job.num_batches / job.seconds * unit_seconds
 
 
 class TimeshareReplay(ZoneReplay[PoolOutcome]):
@@ -403,7 +416,9 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
 
     @cached_property
     def _jobs(self) -> list[PastJob]:
-        return past_jobs(self._recorded, self.log.clock.slot_seconds, self.log.newest_slot)
+        # Only the log of a run has the key.
+        seconds = self.log.opened.get("unit_seconds", self.log.clock.slot_seconds)
+        return past_jobs(self._recorded, seconds, self.log.newest_slot)
 
 
 def _allocator(contender: Contender) -> Allocator:

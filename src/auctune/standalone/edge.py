@@ -28,7 +28,6 @@ from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
 from auctune.engine.edge.records import SlotRequest, read_job
 from auctune.engine.edge.site_trainer import JobFailed, SiteTrainer, SlotTrained
 from auctune.engine.edge.sites import Sites, check_device, open_sites
-from auctune.engine.event_log import read_events
 from auctune.service.config.edge import read_supply, supply_record
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.training import Training
@@ -71,14 +70,11 @@ class EdgeRunError(AuctuneError):
 class EdgeRunFolder(RunFolder, EdgeFolder):
     """Folder of a run, with that of its sites."""
 
+    command: ClassVar[str] = "edge run"
     results: ClassVar[str] = "jobs"
     # Earlier releases had inputs beside the state.
     outputs: ClassVar[tuple[str, ...]] = ("jobs", "report.json", "inputs")
-
-    @property
-    def report(self) -> Path:
-        """Bill and figures."""
-        return self.root / "report.json"
+    earlier_input: ClassVar[str] = "inputs/instance.json"
 
     def result(self, job: str) -> Path:
         return super().result(quote(job, safe=""))
@@ -153,16 +149,9 @@ def resume_edge(folder: EdgeRunFolder, shown: EdgeConsole) -> EdgeRunReport:
         InputError: if there is no run in the folder, or its state is damaged.
         EdgeRunError: as `run_edge`.
     """
-    place = f"--resume {folder.root}"
-    if not folder.exists():
-        raise InputError(place, "holds no run", "the --out folder of an earlier run")
-    if not folder.log.exists():
-        # Its log was a journal.
-        events = read_events(folder.event_log)
-        if not events or events[-1]["type"] != "ended":
-            expected = "that release to finish it, or a new run with --fresh"
-            raise InputError(place, "was begun by an earlier release", expected)
-        return read_report(folder.report)
+    earlier = folder.earlier_report(read_report)
+    if earlier is not None:
+        return earlier
     with folder.locked():
         folder.clean_temp_files()
         return _run(folder, shown)

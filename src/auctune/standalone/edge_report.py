@@ -111,9 +111,12 @@ def write_report(path: Path, report: EdgeRunReport) -> None:
     write_json(path, value)
 
 
-def read_report(path: Path) -> EdgeRunReport:
-    """Return the report that `write_report` wrote."""
-    value = json.loads(path.read_bytes())
+def read_report(value: Any) -> EdgeRunReport:
+    """Return the report of the values that `write_report` wrote.
+
+    Raises:
+        ValueError, KeyError: if they are of another version.
+    """
     return EdgeRunReport(_BILLS.validate_python(value["jobs"]), value["lost_sites"])
 
 

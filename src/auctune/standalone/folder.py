@@ -1,7 +1,8 @@
 """Folder of a run without a service: its layout, copies of its inputs, and how a run starts in it.
 
 DIR/
-  tasks/ID/               results of a job; of a run at sites jobs/ID/, of a rented job here
+  tasks/ID/               results of a job; jobs/ID/ at sites, results/ID/ on a shared device, and
+                          adapter/ of a rented job
   state/                  what a resumed run needs; nothing in it is for people
     inputs/               the run's file and every file that it names
     auctune.db            log of the zone's events; without it there is no run
@@ -15,32 +16,59 @@ state folder is renamed to its place. A start that was killed leaves its staging
 the next one knows that other files there are of a run.
 """
 
+import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
-from auctune.engine.run_directory import RunDirectory, lock_file
+from auctune.engine.run_directory import lock_file
 from auctune.service.storage.engine import FILE_NAME
 from auctune.train.adapter_files import pack_adapter
 
 STAGING = ".state.new"
 
+T = TypeVar("T")
 
-class RunFolder(RunDirectory):
+
+@dataclass(frozen=True)
+class RunFolder:
     """Folder of one run.
 
     Attributes:
+        root: the folder.
+        command: that starts such a run.
         results: name of the folder of results.
         outputs: names of what a run writes beside its state.
+        earlier_input: an input in the folders of earlier releases, by which they are known.
     """
 
+    root: Path
+
+    command: ClassVar[str] = "run"
     results: ClassVar[str] = "tasks"
     outputs: ClassVar[tuple[str, ...]] = ("tasks", "decisions.jsonl", "report.json", "report.html")
+    earlier_input: ClassVar[str] = "state/inputs/names.json"
+
+    @property
+    def state(self) -> Path:
+        """All that a resumed run needs."""
+        return self.root / "state"
+
+    @property
+    def lock(self) -> Path:
+        """Lock file."""
+        return self.root / ".lock"
+
+    @property
+    def report(self) -> Path:
+        """Figures of a run that has ended."""
+        return self.root / "report.json"
 
     @property
     def inputs(self) -> Path:
@@ -80,9 +108,72 @@ class RunFolder(RunDirectory):
         """Return the copy of a file."""
         return self.copies[given]
 
+    def input_digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each input, by its path in the state folder."""
+        digests = {}
+        for path in sorted(self.inputs.glob("*")):
+            with path.open("rb") as file:
+                name = path.relative_to(self.state).as_posix()
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        return digests
+
+    def check_inputs(self, created: Mapping[str, Any]) -> None:
+        """Make sure that the inputs are those with which the run was started.
+
+        Args:
+            created: body of the zone's first event; its key `inputs` holds their digests.
+
+        Raises:
+            InputError: naming the file that was changed, lost or added.
+        """
+        found, expected = self.input_digests(), created["inputs"]
+        for name in sorted({*found, *expected}):
+            if found.get(name) != expected.get(name):
+                raise InputError(
+                    str(self.state / name),
+                    "is not as it was when the run began" if name in found else "is gone",
+                    "the copy made then",
+                )
+
     def exists(self) -> bool:
         """Return whether a run was started here, by this release or an earlier one."""
-        return self.log.exists() or self.event_log.exists()
+        return self.log.exists() or self._journal.exists()
+
+    def earlier_report(self, read: Callable[[Any], T]) -> T | None:
+        """Return the report of a run that ended under an earlier release, whose log was a journal.
+
+        None: the run is of this release, and can be resumed.
+
+        Args:
+            read: makes the report of the values in report.json.
+
+        Raises:
+            InputError: if there is no run of the command here; if an earlier release has not ended
+                it, or its report is damaged.
+        """
+        place = f"--resume {self.root}"
+        if self.log.exists():
+            return None
+        if not self._journal.exists():
+            raise InputError(place, "holds no run", "the --out folder of an earlier run")
+        if not (self.root / self.earlier_input).exists():
+            expected = f"the --out folder of an earlier `auctune {self.command}`"
+            raise InputError(place, "holds a run of another command", expected)
+        # It was written at the end of a run.
+        if not self.report.exists():
+            expected = "that release to finish it, or a new run with --fresh"
+            raise InputError(place, "was begun by an earlier release", expected)
+        try:
+            return read(json.loads(self.report.read_bytes()))
+        except (ValueError, KeyError, TypeError):
+            expected = "a report as this release writes it"
+            found = "is damaged, or of another release"
+            raise InputError(str(self.report), found, expected) from None
+
+    @property
+    def _journal(self) -> Path:
+        """Log of a run that an earlier release began."""
+        return self.state / "journal.jsonl"
 
     def check_new(self, *, fresh: bool) -> None:
         """Refuse a folder that holds an earlier run (unless it may be deleted), or anything else.

@@ -10,7 +10,6 @@ repeated from the checkpoints if the log does not have it: a run that was killed
 same decisions and payments.
 """
 
-import json
 import queue
 import time
 from collections.abc import Mapping
@@ -26,10 +25,9 @@ from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
-from auctune.engine.event_log import read_events
 from auctune.engine.market.demand import Bid
 from auctune.engine.market.market_file import read_market
-from auctune.engine.market.report_data import VERSION, MarketReport
+from auctune.engine.market.report_data import MarketReport
 from auctune.engine.runtime.local import start_fork_server
 from auctune.engine.runtime.messages import NodeMessage
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
@@ -113,10 +111,9 @@ def resume_market(out: Path, console: Console) -> MarketReport:
         NodeError: as `run_market`.
     """
     folder = RunFolder(out)
-    if not folder.exists():
-        raise InputError(f"--resume {out}", "holds no run", "the --out folder of an earlier run")
-    if not folder.log.exists():
-        return _read_earlier(folder)
+    earlier = folder.earlier_report(MarketReport.from_json)
+    if earlier is not None:
+        return earlier
     start_fork_server()
     with folder.locked() as lock, RunConsole(console) as shown:
         created = read_created(folder.state, ZONE)
@@ -143,29 +140,6 @@ def resume_market(out: Path, console: Console) -> MarketReport:
             )
         shown.prepared()
         return _run(prepared, created, folder, lock, shown)
-
-
-def _read_earlier(folder: RunFolder) -> MarketReport:
-    """Return the report of a run that ended under an earlier release, whose log was a journal.
-
-    Raises:
-        InputError: if the journal is another command's, or the run has not ended.
-    """
-    place, events = f"--resume {folder.root}", read_events(folder.event_log)
-    # Folders of other commands have a journal too.
-    if not events or "inputs/names.json" not in events[0].get("inputs", {}):
-        expected = "the --out folder of an earlier `auctune run`"
-        raise InputError(place, "holds no run of a market file", expected)
-    path = folder.root / "report.json"
-    # A run that was killed may have its last event, and no report yet.
-    if events[-1]["type"] != "ended" or not path.exists():
-        expected = "that release to finish it, or a new run with --fresh"
-        raise InputError(place, "was begun by an earlier release", expected)
-    try:
-        return MarketReport.from_json(json.loads(path.read_bytes()))
-    except (ValueError, KeyError):
-        expected = f"a report of version {VERSION}"
-        raise InputError(str(path), "is damaged, or of another release", expected) from None
 
 
 def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:

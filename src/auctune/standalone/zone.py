@@ -58,20 +58,20 @@ class _LogicalSlots(SlotClock):
 
 
 class LogicalClock:
-    """Clock of a run: it is always the beginning of the slot that the run has reached.
+    """Clock of a run: it is always the time that the run has reached.
 
     Attributes:
-        slot: that slot.
+        slot: that time, in slots; most runs are at the beginning of one.
         slots: the clock as its zone sees it.
     """
 
     def __init__(self, epoch: float, slot_seconds: float) -> None:
-        self.slot = 0
+        self.slot: float = 0
         self.slots: SlotClock = _LogicalSlots(
             epoch,
             slot_seconds,
-            now=lambda: self.slots.slot_start(self.slot),
-            reached=lambda: self.slot,
+            now=lambda: epoch + self.slot * slot_seconds,
+            reached=lambda: int(self.slot),
         )
 
 

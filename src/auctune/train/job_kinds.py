@@ -79,14 +79,19 @@ class JobKinds:
         self._gradient_checkpointing = gradient_checkpointing
         self._factories: dict[str, LoraJobFactory] = {}
 
-    def maker(self, name: str, kind: str, seed: int, settings: Mapping[str, Any]) -> MakeJob:
-        """Return a function that makes a job, the same at every call.
+    def maker(
+        self, name: str, kind: str, seed: int, settings: Mapping[str, Any]
+    ) -> tuple[MakeJob, LoraJob | None]:
+        """Return a function that makes a job, the same at every call, and which adapter that is.
 
         Args:
             name: of the job.
             kind: `lora` or MODULE:FUNCTION.
             seed: of all draws.
             settings: of the kind.
+
+        Returns:
+            The function; and the adapter, or None if the job trains something else.
 
         Raises:
             InputError: naming `kind` or the setting.
@@ -98,10 +103,11 @@ class JobKinds:
             except InputError as error:
                 place = f"settings.{error.place}"
                 raise InputError(place, error.found, error.expected) from None
-            return partial(self._make_lora, job, lora.base)
+            return partial(self._make_lora, job, lora.base), job
         if ":" not in kind:
             raise InputError("kind", repr(kind), "lora or MODULE:FUNCTION")
-        return partial(_call, kind, import_function(kind), seed, self._device, dict(settings))
+        function = import_function(kind)
+        return partial(_call, kind, function, seed, self._device, dict(settings)), None
 
     def _make_lora(self, job: LoraJob, base: str) -> PreemptibleJob:
         if base not in self._factories:

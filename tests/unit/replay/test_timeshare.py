@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from auctune.replay.timeshare import PastJob, outcome_under, recorded_outcome
+from auctune.replay.timeshare import (
+    PastJob,
+    RecordedJob,
+    outcome_under,
+    past_jobs,
+    recorded_outcome,
+)
 from auctune.timeshare import MOORE_HODGSON, LearningThread, LossCurve, Planner, Uniform, play
 from auctune.timeshare.allocator import Allocator
 from auctune.timeshare.balancing import Exploration
@@ -89,3 +95,13 @@ def test_a_job_that_does_not_count_takes_its_share_of_the_pool() -> None:
     )
     assert (alone.num_jobs, alone.num_done) == (1, 1)
     assert (crowded.num_jobs, crowded.num_done) == (1, 0)
+
+
+@pytest.mark.parametrize(("unit_seconds", "rate"), [(None, 7.0), (2.0, 20.0)])
+def test_a_rate_is_what_was_measured_unless_units_are_counted(
+    unit_seconds: float | None, rate: float
+) -> None:
+    job = RecordedJob("a", 0.5, 9, start=0, rate=7.0, batches=[5], losses=[1.0])
+    job.num_batches, job.seconds = 5, 0.5
+    (found,) = past_jobs([job], unit_seconds, newest=4)
+    assert found.rate == rate

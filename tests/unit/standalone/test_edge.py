@@ -18,7 +18,6 @@ from auctune.engine.edge.edge_folder import SlotOutcome
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
 from auctune.engine.edge.records import SlotRequest
 from auctune.engine.edge.site_trainer import JobFailed, SlotEnd, SlotLost, SlotTrained
-from auctune.engine.event_log import EventLog as Journal
 from auctune.replay.edge import EdgeVerifier
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.standalone.edge import (
@@ -31,7 +30,7 @@ from auctune.standalone.edge import (
     run_edge,
 )
 from auctune.standalone.edge_console import EdgeConsole
-from auctune.standalone.edge_report import EdgeRunReport, JobBill
+from auctune.standalone.edge_report import EdgeRunReport
 from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
 from support.edge_plans import lose_site
@@ -277,25 +276,6 @@ def test_a_cluster_or_device_that_is_not_there_leaves_no_folder(
     with pytest.raises(InputError, match=place):
         run_edge(make_inputs(JOB, **change), folder, Watcher())
     assert not folder.root.exists()
-
-
-def test_a_run_of_an_earlier_release_is_refused_by_name_unless_it_has_ended(
-    tmp_path: Path,
-) -> None:
-    folder = EdgeRunFolder(tmp_path)
-    with pytest.raises(InputError, match="holds no run"):
-        resume_edge(folder, Watcher())
-    journal = Journal(folder.event_log)
-    journal.append({"type": "begun"})
-    with pytest.raises(InputError, match="was begun by an earlier release"):
-        resume_edge(folder, Watcher())
-    journal.append({"type": "ended"})
-    journal.close()
-    bill = dict.fromkeys(JobBill.__slots__, 0) | {"job": "x", "state": "done", "payment": 3.9}
-    record = {"welfare": 0.0, "income": 3.9, "lost_sites": {"b": 2}, "jobs": [bill]}
-    folder.report.write_text(json.dumps(record))
-    report = resume_edge(folder, Watcher())
-    assert (f"{report.income:,.4f}", report.lost) == ("3.9000", {"b": 2})
 
 
 def test_an_outcome_is_recorded_as_it_was(tmp_path: Path) -> None:

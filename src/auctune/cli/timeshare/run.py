@@ -1,7 +1,7 @@
 """`auctune timeshare run`: train jobs on a shared device."""
 
 from collections.abc import Sequence
-from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -12,18 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
+from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
-from auctune.engine.pool.events import (
-    JobNoted,
-    JobOutlook,
-    PoolDirectory,
-    PoolEvent,
-    QuantumTrained,
-)
+from auctune.engine.pool.events import JobNoted, JobOutlook, PoolEvent, QuantumTrained
+from auctune.extras import install_command
 from auctune.sim.timeshare.bundle_file import read_bundle_file
 
 if TYPE_CHECKING:
-    from auctune.engine.pool.report import PoolReport
+    from auctune.engine.pool.bundle import Bundle
+    from auctune.engine.pool.report import Figures
 
 _COLOURS = {"done": "green", "in time": "green", "late": "yellow", "missed": "red"}
 
@@ -39,6 +36,9 @@ def run(
     saved_every: Annotated[
         float, typer.Option(min=0, help="Seconds between checkpoints of a thread.")
     ] = 30.0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete an earlier run in --out first.")
+    ] = False,
 ) -> None:
     """Train threads to their target losses on one device.
 
@@ -46,28 +46,27 @@ def run(
     a run that was stopped or killed with --resume.
     """
     required = {"BUNDLE.toml": (bundle, "a bundle file, or --resume DIR")}
-    directory = PoolDirectory(run_folder(context, out, resume, required, allowed=("saved_every",)))
+    place = run_folder(context, out, resume, required, allowed=("saved_every",))
+    missing = [name for name in ("torch", "peft", "sqlalchemy") if find_spec(name) is None]
+    if missing:
+        found = f"needs {', '.join(missing)}, not installed"
+        raise InputError("auctune timeshare run", found, install_command("train", "service"))
     console = Console(highlight=False)
     with console.status("starting"):
-        from auctune.engine.pool import bundle as runs
+        from auctune.engine.pool.bundle import read_bundle
+        from auctune.standalone.timeshare import BundleFolder, resume_bundle, run_bundle
 
-    cache = base_cache()
-    with resumable("timeshare run", directory.root, runs.bundle_file(directory).is_file):
+    def read(file: Path, beside: Path) -> "Bundle":
+        return read_bundle(read_bundle_file(file), file, beside, base_cache(), saved_every)
+
+    folder = BundleFolder(place)
+    with resumable("timeshare run", place, folder.exists), RunDisplay(console) as display:
         if bundle is None:
-            job_set = runs.read_stored_bundle(directory, cache, saved_every)
+            figures = resume_bundle(folder, read, display)
         else:
-            file, beside = read_bundle_file(bundle), bundle.resolve().parent
-            job_set = runs.read_bundle(file, bundle, beside, cache, saved_every)
-        with RunDisplay(console) as display:
-            report = runs.run_bundle(
-                job_set,
-                directory.root,
-                on_event=display,
-                # A run that was stopped before its start starts now.
-                resume=bundle is None and directory.has_started,
-                prepare=partial(runs.store_bundle_file, bundle, directory) if bundle else None,
-            )
-    _print_report(report, directory)
+            job_set = read(bundle, bundle.resolve().parent)
+            figures = run_bundle(job_set, bundle, folder, display, fresh=fresh)
+    _print_report(figures, place)
 
 
 class RunDisplay:
@@ -129,16 +128,15 @@ def _thread_table(time: int, outlooks: Sequence[JobOutlook]) -> Table:
     return table
 
 
-def _print_report(report: "PoolReport", directory: PoolDirectory) -> None:
+def _print_report(figures: "Figures", folder: Path) -> None:
     from auctune.engine.pool.report import report_page
 
-    figures = report.figures
     for thread in figures["threads"]:
         end = f"done at {thread['finish']:g}" if thread["done"] else "missed"
         typer.echo(f"{thread['name']}: {end} of {thread['deadline']}, {thread['batches']} batches")
     typer.echo(f"{figures['done']} of {figures['threads_total']} threads done")
     for note in figures["notes"]:
         typer.echo(f"note: {note}")
-    typer.echo(f"report:  {report_page(directory.root)}")
+    typer.echo(f"report:  {report_page(folder)}")
     if figures["done"]:
-        typer.echo(f"results: {directory.results}/")
+        typer.echo(f"results: {folder / 'results'}/")

@@ -20,7 +20,6 @@ from urllib.parse import quote
 from pydantic import TypeAdapter
 
 from auctune.atomic_files import remove_folder, write_atomically
-from auctune.engine.run_directory import RunDirectory
 from auctune.train.adapter_files import EPOCHS, KEPT_EPOCHS, epoch_folders, write_adapter_files
 from auctune.train.checkpoint import (
     CHECKPOINTS,
@@ -90,8 +89,15 @@ _ROWS = TypeAdapter(dict[str, SiteRows])
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeFolder(RunDirectory):
-    """Paths of a zone's sites."""
+class EdgeFolder:
+    """Paths of a zone's sites, in the folder `root`."""
+
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        """What the sites need to go on."""
+        return self.root / "state"
 
     @property
     def sites(self) -> Path:

@@ -141,7 +141,8 @@ class Epoch:
             jobs=list(state.names),
             shares=shares.tolist(),
             batches=batches,
-            losses=[one.loss for one in slices],
+            # As the log has them: JSON has no infinity.
+            losses=[one.loss if math.isfinite(one.loss) else math.nan for one in slices],
             seconds=seconds,
             rates=rates.tolist(),
             read=[one.read for one in slices],

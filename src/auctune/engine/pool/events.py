@@ -1,36 +1,31 @@
 """Directory of a pool, its events, and the state that is folded from them.
 
-An event is recorded once what it reports is on disk, or can be computed again: a quantum that was
-interrupted is trained again from the checkpoints, which hold what the recorded ones made. A run of
-a bundle has them in a log of its own, a zone of a service as events of the zone. Times are quanta.
+An event is recorded, as events of the pool's zone, once what it reports is on disk, or can be
+computed again: a quantum that was interrupted is trained again from the checkpoints, which hold
+what the recorded ones made. Times are quanta.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field, TypeAdapter
-
-from auctune.domain import InputError
-from auctune.engine.event_log import EventRecord
-from auctune.engine.run_directory import RunDirectory
 from auctune.timeshare.thread import LearningThread
 
-VERSION = 4
 
-
-class PoolDirectory(RunDirectory):
+@dataclass(frozen=True, slots=True)
+class PoolDirectory:
     """Directory of a pool.
 
     DIR/
       results/JOB             result of a job
-      state/journal.jsonl     event log of a bundle's run
       state/checkpoints/JOB   checkpoints from which a job is resumed
       state/best/JOB          checkpoint of the job's lowest loss, in an open pool
     """
+
+    root: Path
 
     @property
     def results(self) -> Path:
@@ -40,12 +35,12 @@ class PoolDirectory(RunDirectory):
     @property
     def checkpoints(self) -> Path:
         """Checkpoints of jobs."""
-        return self.state / "checkpoints"
+        return self.root / "state" / "checkpoints"
 
     @property
     def best(self) -> Path:
         """Best checkpoints of jobs."""
-        return self.state / "best"
+        return self.root / "state" / "best"
 
     def result(self, job: str) -> Path:
         """Return the folder of a job's result."""
@@ -57,7 +52,7 @@ class OpenPoolDirectory(PoolDirectory):
 
     @property
     def results(self) -> Path:
-        return self.state / "results"
+        return self.root / "state" / "results"
 
 
 class ExitReason(StrEnum):
@@ -72,26 +67,6 @@ class ExitReason(StrEnum):
     """A batch took longer than a job may hold the pool."""
     FAILED = "broken"
     """Its own code raised an error."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolStarted:
-    """The run of a bundle was started.
-
-    Attributes:
-        version: of the log's format.
-        allocator: name of the allocator.
-        quantum_seconds: length of a quantum, or None if quanta are counted.
-        jobs: of the bundle.
-        inputs: digests of its inputs, as of `RunDirectory.input_digests`.
-    """
-
-    version: int
-    allocator: str
-    quantum_seconds: float | None = None
-    jobs: list[dict[str, Any]] | None = None
-    inputs: dict[str, str] | None = None
-    type: Literal["started"] = "started"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +91,6 @@ class JobJoined:
     rate: float
     memory_bytes: int
     seconds: float
-    type: Literal["joined"] = "joined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +101,6 @@ class JobRejected:
     place: str
     found: str
     expected: str
-    type: Literal["rejected"] = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +118,7 @@ class QuantumTrained:
         seconds: that training took.
         rates: estimates of batches per quantum after it.
         read: rows and tokens that each has trained so far; zeros if it does not count them.
-        accuracies: means over the batches; NaN where there are none. Older logs have none.
+        accuracies: means over the batches; NaN where there are none.
     """
 
     time: int
@@ -159,7 +132,6 @@ class QuantumTrained:
     rates: list[float]
     read: list[tuple[int, int]]
     accuracies: list[float] = field(default_factory=list)
-    type: Literal["quantum"] = "quantum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +149,6 @@ class JobLeft:
     reason: ExitReason
     why: str
     best: tuple[int, float] | None
-    type: Literal["left"] = "left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,52 +157,9 @@ class JobNoted:
 
     id: str
     text: str
-    type: Literal["noted"] = "noted"
 
 
-@dataclass(frozen=True, slots=True)
-class PoolEnded:
-    """All jobs of a bundle are done or past their deadlines.
-
-    Attributes:
-        moment: when.
-        suspended, resumed: how often jobs left the device and came back.
-        switch_seconds: that took.
-        max_bytes: in use on the device at most.
-    """
-
-    moment: float
-    suspended: int
-    resumed: int
-    switch_seconds: float
-    max_bytes: int
-    type: Literal["ended"] = "ended"
-
-
-PoolEvent = PoolStarted | JobJoined | JobRejected | QuantumTrained | JobLeft | JobNoted | PoolEnded
-
-_ADAPTER: TypeAdapter[PoolEvent] = TypeAdapter(Annotated[PoolEvent, Field(discriminator="type")])
-
-
-def event_record(event: PoolEvent) -> EventRecord:
-    """Return an event as JSON values; losses and accuracies may be NaN."""
-    return asdict(event)
-
-
-def read_event(record: EventRecord) -> PoolEvent:
-    """Return the event of `event_record`."""
-    return _ADAPTER.validate_python(record)
-
-
-def check_version(begun: EventRecord, directory: PoolDirectory) -> None:
-    """Refuse the log of another release.
-
-    Raises:
-        InputError: naming the log.
-    """
-    if begun["version"] != VERSION:
-        found = f"{begun['version']}, of another release"
-        raise InputError(f"{directory.event_log}: version", found, f"{VERSION}")
+PoolEvent = JobJoined | JobRejected | QuantumTrained | JobLeft | JobNoted
 
 
 class JobStatus(StrEnum):
@@ -332,14 +260,6 @@ class PoolState:
     last: int = -1
     moment: float = 0.0
 
-    @classmethod
-    def fold(cls, events: Iterable[PoolEvent]) -> "PoolState":
-        """Return the state after these events."""
-        state = cls()
-        for event in events:
-            state.apply(event)
-        return state
-
     @property
     def active(self) -> tuple[str, ...]:
         """Ids of the members that share the next quantum."""
@@ -362,7 +282,7 @@ class PoolState:
                 self.members.pop(event.id, None)
                 self.gone.add(event.id)
                 self.quanta = [q for q in self.quanta if not self.members.keys().isdisjoint(q.jobs)]
-            case _:
+            case JobNoted():
                 pass
 
     def quanta_of(self, job: str) -> list[tuple[int, float]]:

@@ -6,7 +6,7 @@ events are recorded. The jobs are on its device (`PoolDevice`), which may be ano
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -152,13 +152,16 @@ class Pool:
         self._params, self._clock, self._record, self._now = params, clock, record, now
         self._epoch: Epoch | None = None
 
-    def restore(self) -> None:
-        """Load all members, and bring them to where the log says that they are.
+    def restore(self, jobs: Iterable[str]) -> None:
+        """Load members, and bring them to where the log says that they are.
+
+        Args:
+            jobs: their ids; the others train no more.
 
         Raises:
             AuctuneError: if a job cannot be restored.
         """
-        for name in list(self.state.members):
+        for name in jobs:
             self._restore_job(name)
 
     def load(

@@ -20,7 +20,6 @@ A loss that is not finite is null, as is what does not apply.
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -32,73 +31,75 @@ from markupsafe import Markup
 from auctune.atomic_files import clean_temp_files, write_atomically
 from auctune.charts import LossCurve, utilization_map
 from auctune.charts.losses import MAX_PANELS
+from auctune.engine.pool.device import MemoryState
 from auctune.engine.pool.epoch import JobSetState
-from auctune.engine.pool.events import (
-    JobNoted,
-    Member,
-    PoolEnded,
-    PoolEvent,
-    PoolStarted,
-    PoolState,
-    QuantumTrained,
-)
+from auctune.engine.pool.events import Member, PoolState, QuantumTrained
 from auctune.engine.report import figure, loss_figure, render_template
-from auctune.timeshare.allocator import BundleOutcome, count_switches
 
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PoolReport:
-    """Report of a run that has ended.
+Figures = dict[str, Any]
+"""Contents of report.json."""
 
-    Attributes:
-        outcome: as a simulation returns it.
-        figures: as report.json has them.
+
+def make_report(
+    state: PoolState,
+    allocator: str,
+    unit_seconds: float | None,
+    memory: MemoryState,
+    notes: Sequence[str],
+) -> Figures:
+    """Return the report of a run that has ended.
+
+    Args:
+        state: of its pool; all jobs are members.
+        allocator: its name.
+        unit_seconds: length of a unit, or None if units were counted.
+        memory: of the device.
+        notes: with the names of their jobs.
     """
-
-    outcome: BundleOutcome
-    figures: dict[str, Any]
-
-
-def make_report(events: Sequence[PoolEvent]) -> PoolReport:
-    """Return the report of a run that has ended, from its log."""
-    started, ended = events[0], events[-1]
-    assert isinstance(started, PoolStarted)
-    assert isinstance(ended, PoolEnded)
-    members = PoolState.fold(events).members
-    jobs = JobSetState(list(members.values()))
-    quanta = [event for event in events if isinstance(event, QuantumTrained)]
+    jobs, quanta = JobSetState(list(state.members.values())), state.quanta
     for quantum in quanta:
         jobs.apply(quantum)
-    figures = {
+    return {
         "version": VERSION,
-        "allocator": started.allocator,
-        "unit_seconds": started.quantum_seconds,
+        "allocator": allocator,
+        "unit_seconds": unit_seconds,
         "done": int(jobs.done.sum()),
-        "threads_total": len(members),
+        "threads_total": len(jobs.names),
         "units": len(quanta),
         "overrun": max((quantum.moment - quantum.time - 1 for quantum in quanta), default=0.0),
         "switching": {
-            "suspended": ended.suspended,
-            "resumed": ended.resumed,
-            "seconds": ended.switch_seconds,
+            "suspended": memory.suspended,
+            "resumed": memory.resumed,
+            "seconds": memory.seconds,
         },
-        "most_bytes": ended.max_bytes,
+        "most_bytes": memory.max_bytes,
         "threads": [
             _job_figures(member, jobs, index, quanta)
-            for index, member in enumerate(members.values())
+            for index, member in enumerate(state.members.values())
         ],
-        "notes": [f"{event.id}: {event.text}" for event in events if isinstance(event, JobNoted)],
+        "notes": list(notes),
     }
-    return PoolReport(_outcome(jobs, quanta), figures)
 
 
-def write_report(report: PoolReport, folder: Path) -> None:
+def read_figures(values: Any) -> Figures:
+    """Return the contents of a report.json that this version can show.
+
+    Raises:
+        ValueError, TypeError, KeyError: if they are of another version.
+    """
+    if values["version"] != VERSION:
+        raise ValueError(f"report of version {values['version']}; expected {VERSION}")
+    return dict(values)
+
+
+def write_report(figures: Figures, folder: Path) -> None:
     """Write both files."""
     for path, data in (
-        (folder / "report.json", json.dumps(report.figures, indent=2).encode() + b"\n"),
-        (report_page(folder), render_page(report.figures).encode()),
+        (folder / "report.json", json.dumps(figures, indent=2).encode() + b"\n"),
+        (report_page(folder), render_page(figures).encode()),
     ):
         clean_temp_files(path)
         write_atomically(path, data)
@@ -109,22 +110,9 @@ def report_page(folder: Path) -> Path:
     return folder / "report.html"
 
 
-def _outcome(jobs: JobSetState, quanta: Sequence[QuantumTrained]) -> BundleOutcome:
-    shape = (len(quanta), len(jobs.names))
-    trained = np.array([np.array(quantum.batches) > 0 for quantum in quanta]).reshape(shape)
-    return BundleOutcome(
-        done=jobs.done,
-        finish=jobs.finish,
-        samples=jobs.samples,
-        shares=np.array([quantum.shares for quantum in quanta]).reshape(shape),
-        losses=np.array([quantum.losses for quantum in quanta]).reshape(shape),
-        switches=count_switches(trained),
-    )
-
-
 def _job_figures(
     member: Member, jobs: JobSetState, index: int, quanta: Sequence[QuantumTrained]
-) -> dict[str, Any]:
+) -> Figures:
     thread = member.thread
     return {
         "name": thread.id,
@@ -150,7 +138,7 @@ def _job_figures(
     }
 
 
-def render_page(figures: dict[str, Any]) -> str:
+def render_page(figures: Figures) -> str:
     """Return the page of a run, from the contents of report.json."""
     threads, length, switching = figures["threads"], figures["unit_seconds"], figures["switching"]
     facts = [
@@ -175,7 +163,7 @@ def render_page(figures: dict[str, Any]) -> str:
     )
 
 
-def _shares(threads: list[dict[str, Any]]) -> Markup:
+def _shares(threads: list[Figures]) -> Markup:
     units = threads[0]["losses"]
     # Units in which nothing could be trained have no round, but a place on the axis.
     values = np.zeros((units[-1]["time"] + 1, len(threads)))
@@ -187,7 +175,7 @@ def _shares(threads: list[dict[str, Any]]) -> Markup:
     return figure(draw, "shares", f"Heat map of the shares of {len(threads)} threads")
 
 
-def _curve(thread: dict[str, Any]) -> LossCurve:
+def _curve(thread: Figures) -> LossCurve:
     batches = accumulate(unit["batches"] for unit in thread["losses"])
     points = zip(batches, thread["losses"], strict=True)
     return LossCurve(

@@ -76,7 +76,7 @@ def test_a_bundle_is_run_to_its_report_and_said_again_by_resume(ask: Ask, tmp_pa
     code, again, errors = ask("run", "--resume", tmp_path / "out")
     assert (code, errors) == (0, [])
     assert shown.endswith(again)
-    copy = tmp_path / "out" / "inputs" / "bundle.toml"
+    (copy,) = (tmp_path / "out" / "state" / "inputs").glob("*-bundle.toml")
     copy.write_text(BUNDLE.replace("0.001", "0.002"))
     code, _, errors = ask("run", "--resume", tmp_path / "out")
     assert code == 2
@@ -89,7 +89,7 @@ def test_a_bundle_is_run_to_its_report_and_said_again_by_resume(ask: Ask, tmp_pa
         ([], "BUNDLE.toml: is missing; expected a bundle file, or --resume DIR"),
         (["b.toml"], "--out: is missing; expected a folder for the run"),
         (["b.toml", "--resume", "d"], "--resume: cannot be combined with other arguments"),
-        (["--resume", "nowhere"], "nowhere: holds no run"),
+        (["--resume", "nowhere"], "--resume nowhere: holds no run"),
         (["nothing.toml", "--out", "d"], "nothing.toml: cannot be read"),
     ],
 )
@@ -109,8 +109,27 @@ def test_a_folder_that_is_not_empty_is_left_as_it_is(ask: Ask, tmp_path: Path) -
     path.write_text(BUNDLE)
     code, _, errors = ask("run", path, "--out", tmp_path)
     assert code == 2
-    assert "is not empty" in errors[0]
+    assert "holds other files; expected a folder that is new or empty" in errors[0]
     assert [one.name for one in tmp_path.iterdir()] == ["bundle.toml"]
+
+
+def test_a_run_is_replaced_only_if_that_is_said_and_replay_verifies_its_log(
+    ask: Ask, auctune: Ask, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "bundle.toml", tmp_path / "out"
+    path.write_text(BUNDLE)
+    assert ask("run", path, "--out", out)[0] == 0
+    code, _, errors = ask("run", path, "--out", out)
+    assert code == 2
+    assert "holds a run already; expected --resume" in errors[0]
+    path.write_text(BUNDLE.replace("threshold = 2.4", "threshold = 0.002"))
+    code, shown, _ = ask("run", path, "--out", out, "--fresh")
+    assert code == 0
+    assert "0 of 2 threads done" in shown
+    assert not (out / "results").exists()
+    code, shown, _ = auctune("replay", "--data", out / "state")
+    assert code == 0
+    assert "identical under recorded measurements of its jobs: 2 decisions" in shown
 
 
 def test_a_bundle_whose_threads_cannot_be_made_leaves_nothing(ask: Ask, tmp_path: Path) -> None:

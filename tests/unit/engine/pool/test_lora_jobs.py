@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from auctune.domain.errors import InputError
-from auctune.engine.pool.bundle import Bundle, read_bundle, run_bundle
+from auctune.engine.pool.bundle import Bundle, read_bundle
 from auctune.engine.pool.events import JobOutlook, PoolEvent, QuantumTrained
 from auctune.engine.workers.pool_jobs import LoraJobs
 from auctune.sim.timeshare.bundle_file import read_bundle_file
@@ -19,6 +19,7 @@ from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import LoraJobFactory
 from auctune.train.trainer import MultiLoraTrainer
+from support.bundle_runs import resume_bundle, run_bundle
 from support.peft_adapters import save_adapter
 from support.small_bases import build_base, write_pairs, write_rows
 
@@ -114,13 +115,13 @@ def test_preferences_are_learnt_from_an_adapter_with_turns_and_kills_as_in_one_g
     needs = LoraJobFactory(base).make(job, tmp_path / "none").memory_bytes
     for _ in range(6):
         bundle = bundle_of(folder, means[num_epochs - 1] * (1 + 1e-9), needs * 9 // 8)
-        resume = (tmp_path / "run" / "state").exists()
+        run = resume_bundle if (tmp_path / "run").exists() else run_bundle
         try:
-            report = run_bundle(bundle, tmp_path / "run", resume=resume, on_event=interrupt)
+            figures = run(bundle, tmp_path / "run", interrupt)
             break
         except KeyboardInterrupt:
             pass
-    pairs, rows = report.figures["threads"]
+    pairs, rows = figures["threads"]
     assert (pairs["done"], rows["done"]) == (True, False)
     assert pairs["batches"] == 3 * num_epochs
     assert [unit["loss"] for unit in pairs["losses"]][:num_epochs] == pytest.approx(

@@ -27,6 +27,7 @@ class TimeshareEventType(StrEnum):
     """Types of events of timeshare zones only."""
 
     UNIT_TRAINED = "pool.unit_trained"
+    POOL_ENDED = "pool.ended"
     JOINED_POOL = "job.joined_pool"
     LEFT_POOL = "job.left_pool"
     SETTLED = "job.settled"
@@ -50,6 +51,18 @@ class UnitTrained(EventData):
     unit: int
     span: Number
     shares: dict[str, Number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolEnded(EventData):
+    """All jobs of a run have ended; the fields are those of the device's `MemoryState`."""
+
+    type = TimeshareEventType.POOL_ENDED
+
+    suspended: int
+    resumed: int
+    seconds: Number
+    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

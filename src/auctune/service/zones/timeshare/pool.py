@@ -5,6 +5,7 @@ The zone's log is the truth of what was trained: a quantum that is not recorded 
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from auctune.engine.pool.events import (
     PoolState,
     QuantumTrained,
 )
-from auctune.engine.pool.pool import DesiredJob
 from auctune.service.storage.events import ZoneEvent
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted as JobNotedBody
 from auctune.service.zones.core.events import JobTrained
 from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
@@ -30,7 +31,12 @@ from auctune.service.zones.core.speed import MAX_SHORTFALL
 from auctune.service.zones.timeshare.decision import charge_amount
 from auctune.service.zones.timeshare.events import JobJoined as JobJoinedPool
 from auctune.service.zones.timeshare.events import JobLeft as JobLeftPool
-from auctune.service.zones.timeshare.events import PoolNoted, TimeshareMetered, UnitTrained
+from auctune.service.zones.timeshare.events import (
+    PoolNoted,
+    TimeshareDecided,
+    TimeshareMetered,
+    UnitTrained,
+)
 from auctune.service.zones.timeshare.job import TimeshareJob
 from auctune.service.zones.timeshare.state import TimeshareState
 from auctune.service.zones.timeshare.zone import TimeshareZone
@@ -57,48 +63,57 @@ def record_event(
             # A job may have been cancelled meanwhile.
             if event.id in zone.state.jobs:
                 _changed(zone, number, event)
-        case _:
-            pass
 
 
 def read_pool_state(
-    events: Iterable[ZoneEvent], jobs: Mapping[str, DesiredJob], last: int, clock: Clock
+    events: Iterable[ZoneEvent],
+    settings: Mapping[str, dict[str, Any]],
+    last: int,
+    clock: Clock,
+    slots: SlotClock,
 ) -> PoolState:
     """Return the state of a pool from the events of its zone.
 
     Args:
         events: all since the first of its jobs was decided on.
-        jobs: those that have joined the pool and not left it, by id; other jobs are left out.
+        settings: what the jobs train that have joined the pool and not left it, by id; other jobs
+            are left out.
         last: number of the newest quantum; -1 if there is none.
         clock: by which the jobs' rates followed what they trained.
+        slots: of the zone.
     """
     state, decode, rates = PoolState(), TimeshareState().decode, dict[str, float]()
+    decided: dict[str, TimeshareDecided] = {}
     unit: UnitTrained | None = None
+    moment = 0.0
     rows: dict[str, TimeshareMetered] = {}
 
     def apply_unit() -> None:
         # The rows of a unit follow it.
         if unit is not None and not state.members.keys().isdisjoint(unit.shares):
-            quantum = _recorded_quantum(unit, rows, state, rates, clock)
+            quantum = _recorded_quantum(unit, moment, rows, state, rates, clock)
             state.apply(quantum)
             rates.update(zip(quantum.jobs, quantum.rates, strict=True))
         rows.clear()
 
     for event in events:
-        job = jobs.get(event.job or "")
+        job, is_member = event.job or "", event.job in settings
         match decode(event):
+            case TimeshareDecided() as decision if is_member:
+                decided[job] = decision
             case UnitTrained() as trained:
                 apply_unit()
                 unit = trained
+                moment = (event.at - slots.epoch) / slots.slot_seconds
             case JobJoinedPool() as joined:
                 # It may be followed by a charge for loading the job.
                 apply_unit()
                 unit = None
-                if job is not None:
-                    rates[job.id] = joined.rate
-                    state.apply(_joined_event(joined, job))
-            case TimeshareMetered() as row if job is not None:
-                rows[job.id] = row
+                if is_member:
+                    rates[job] = joined.rate
+                    state.apply(_joined_event(job, joined, decided[job], settings[job]))
+            case TimeshareMetered() as row if is_member:
+                rows[job] = row
             case _:
                 pass
     apply_unit()
@@ -106,13 +121,15 @@ def read_pool_state(
     return state
 
 
-def _joined_event(joined: JobJoinedPool, job: DesiredJob) -> JobJoined:
+def _joined_event(
+    job: str, joined: JobJoinedPool, decided: TimeshareDecided, settings: dict[str, Any]
+) -> JobJoined:
     return JobJoined(
-        id=job.id,
+        id=job,
         time=joined.unit,
-        deadline=job.deadline,
-        threshold=job.threshold,
-        settings=job.settings,
+        deadline=decided.deadline_unit,
+        threshold=decided.decision["target_loss"],
+        settings=settings,
         rate=joined.rate,
         memory_bytes=int(joined.memory),
         seconds=0.0,
@@ -121,6 +138,7 @@ def _joined_event(joined: JobJoinedPool, job: DesiredJob) -> JobJoined:
 
 def _recorded_quantum(
     unit: UnitTrained,
+    moment: float,
     rows: Mapping[str, TimeshareMetered],
     state: PoolState,
     rates: Mapping[str, float],
@@ -139,7 +157,7 @@ def _recorded_quantum(
     )
     return QuantumTrained(
         time=unit.unit,
-        moment=unit.unit + 1.0,
+        moment=moment,
         span=float(unit.span),
         jobs=names,
         shares=[float(unit.shares[name]) for name in names],

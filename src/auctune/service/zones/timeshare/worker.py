@@ -170,7 +170,9 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
     def _read_state(self, members: dict[str, DesiredJob], last: int) -> PoolState:
         first = min((self._events.read_job(job, limit=1)[0].seq for job in members), default=None)
         rows = () if first is None else self._events.read_zone(self._actor.name, first - 1)
-        return read_pool_state(map(read_event, rows), members, last, self._pool_clock)
+        settings = {name: job.settings for name, job in members.items()}
+        events = map(read_event, rows)
+        return read_pool_state(events, settings, last, self._pool_clock, self._clock)
 
     def _run_quantum(self, pool: OpenPool) -> bool:
         """Have jobs join and leave, and train a quantum; return whether there was work."""

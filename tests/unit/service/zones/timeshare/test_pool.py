@@ -57,7 +57,11 @@ class ZonePool:
     def desired(self) -> dict[str, DesiredJob]:
         return {
             job.id: DesiredJob(
-                job.id, job.deadline_unit, 1e-9, {"seed": 1 + list(JOBS).index(job.id)}, 20.0
+                job.id,
+                job.deadline_unit,
+                job.target_loss,
+                {"seed": 1 + list(JOBS).index(job.id)},
+                20.0,
             )
             for job in self.made.zone.state.jobs.values()
             if job.departure is None
@@ -71,12 +75,12 @@ class ZonePool:
         jobs = PoolJobs(TimedFactory(made), self._directory, saved_every=0.0, now=made.now)
         units = made.zone.state.units
         members = {
-            name: one
+            name: one.settings
             for name, one in self.desired().items()
             if made.zone.state.jobs[name].has_joined
         }
         last = units[-1]["unit"] if units else -1
-        state = read_pool_state(made.log.read(), members, last, clock)
+        state = read_pool_state(made.log.read(), members, last, clock, made.clock)
         self._pool = OpenPool(params, PoolDevice(jobs.handle), clock, state, self._record, made.now)
         self._pool.start(self._directory.root)
         made.now.time = before
@@ -99,10 +103,10 @@ def run(folder: Path, every: int) -> tuple[str, list[str]]:
     """Run a pool that is restarted from time to time; return its quanta and files as text."""
     pool = ZonePool(folder)
     for job in ("first", "second"):
-        pool.made.decide(job, cap="500")
+        pool.made.decide(job, cap="500", target_loss=1e-9)
     for unit in range(NUM_UNITS):
         if unit == NUM_UNITS // 2:
-            pool.made.decide("third", cap="500")
+            pool.made.decide("third", cap="500", target_loss=1e-9)
         pool.run_unit()
         if unit % every == every - 1:
             pool.made.restart()

@@ -11,17 +11,16 @@ import pytest
 import torch
 
 from auctune.domain import InputError
-from auctune.engine.pool.bundle import Bundle, BundleJob, run_bundle
+from auctune.domain.money import ZERO
+from auctune.engine.pool.bundle import Bundle, BundleJob
 from auctune.engine.pool.device import JobFailedError
 from auctune.engine.pool.epoch import PoolParams
-from auctune.engine.pool.events import (
-    JobNoted,
-    JobOutlook,
-    JobStatus,
-    PoolDirectory,
-    PoolEvent,
-)
-from auctune.engine.pool.report import PoolReport
+from auctune.engine.pool.events import JobNoted, JobOutlook, JobStatus, PoolEvent, QuantumTrained
+from auctune.engine.pool.report import Figures
+from auctune.replay.timeshare import TimeshareVerifier
+from auctune.replay.verify import VerificationResult
+from auctune.service.storage.events import EventType
+from auctune.service.zones.core.clock import SlotClock
 from auctune.timeshare.allocator import (
     Allocator,
     BundleOutcome,
@@ -37,6 +36,7 @@ from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.checkpoint import load_latest
 from auctune.train.preemptible import PreemptibleJob
+from support.bundle_runs import outcome_of, read_log, resume_bundle, run_bundle
 from support.pool_threads import make_line, pool_thread
 
 LARA = Planner(balancing=Exploration(batches=12))
@@ -98,45 +98,48 @@ class Run:
     """A run that came to its end; nothing in its folder may be changed."""
 
     folder: Path
-    report: PoolReport
+    figures: Figures
+    outcome: BundleOutcome
     outlooks: list[dict[str, JobOutlook]]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder, updates = tmp_path_factory.mktemp("pool") / "whole", Updates()
-    report = run_bundle(bundle_of(saved_every=0.0), folder, on_event=updates)
-    return Run(folder, report, updates.outlooks)
+    figures = run_bundle(bundle_of(saved_every=0.0), folder, updates)
+    return Run(folder, figures, outcome_of(figures), updates.outlooks)
 
 
 @pytest.mark.slow
 def test_a_real_run_and_its_simulation_agree(whole: Run, tmp_path: Path) -> None:
-    for bundle, report in (
-        (bundle_of(), whole.report),
-        (bundle_of(Uniform()), run_bundle(bundle_of(Uniform()), tmp_path / "run")),
+    uniform = run_bundle(bundle_of(Uniform()), tmp_path / "run")
+    for bundle, found in (
+        (bundle_of(), whole.outcome),
+        (bundle_of(Uniform()), outcome_of(uniform)),
     ):
         expected = simulate(bundle)
-        assert_same(report.outcome, expected)
-        assert report.outcome.switches == expected.switches
-        assert 0 < report.outcome.num_done < 4
+        assert_same(found, expected)
+        assert found.switches == expected.switches
+        assert 0 < found.num_done < 4
 
 
 @pytest.mark.slow
 def test_too_little_memory_for_all_changes_who_is_there_and_nothing_else(
     whole: Run, tmp_path: Path
 ) -> None:
-    free = whole.report
-    sizes = [thread["memory_bytes"] for thread in free.figures["threads"]]
+    free = whole.figures
+    sizes = [thread["memory_bytes"] for thread in free["threads"]]
     limit = max(sizes) + 20
     tight = run_bundle(bundle_of(memory_bytes=limit), tmp_path / "tight")
-    assert_same(tight.outcome, free.outcome)
-    assert tight.figures["most_bytes"] <= limit < free.figures["most_bytes"]
-    assert tight.figures["switching"]["resumed"] > 3
+    assert_same(outcome_of(tight), whole.outcome)
+    assert tight["most_bytes"] <= limit < free["most_bytes"]
+    assert tight["switching"]["resumed"] > 3
 
 
 def test_a_thread_that_does_not_fit_alone_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="memory: 30 bytes, but 'quick' takes"):
         run_bundle(bundle_of(memory_bytes=30), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 class StoppedError(Exception):
@@ -172,21 +175,22 @@ def test_a_run_that_is_stopped_again_and_again_comes_to_the_same_end(
     whole: Run, tmp_path: Path, saved_every: float, memory: int | None
 ) -> None:
     folder = tmp_path / "run"
-    report: PoolReport | None = None
+    figures: Figures | None = None
     stops = 0
     # Each goes further, as without checkpoints all is trained again.
-    while report is None:
+    while figures is None:
         fuse = Fuse(16 + 11 * stops)
         jobs = [replace(one, make=fuse.within(one.make)) for one in JOBS]
         bundle = bundle_of(jobs=jobs, saved_every=saved_every, memory_bytes=memory)
-        has_started = PoolDirectory(folder).has_started
+        run = resume_bundle if folder.exists() else run_bundle
         try:
-            report = run_bundle(bundle, folder, resume=has_started)
+            figures = run(bundle, folder)
         except JobFailedError:
             stops += 1
     assert stops > 2
-    assert_same(report.outcome, whole.report.outcome)
-    assert report.figures["notes"] == []
+    assert_same(outcome_of(figures), whole.outcome)
+    assert figures["notes"] == []
+    assert verify(folder).is_identical
     for name in ("quick", "late"):
         one, two = (root / "results" / name for root in (folder, whole.folder))
         file = "model.safetensors"
@@ -195,24 +199,82 @@ def test_a_run_that_is_stopped_again_and_again_comes_to_the_same_end(
             assert (one / file).read_bytes() == (two / file).read_bytes()
 
 
-def test_a_last_line_that_was_cut_costs_a_unit_and_a_damaged_checkpoint_is_noted(
+@dataclass
+class Stop:
+    """Ends a run once a unit is on record."""
+
+    time: int
+
+    def __call__(self, event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
+        if isinstance(event, QuantumTrained) and event.time == self.time:
+            raise StoppedError
+
+
+def verify(folder: Path) -> VerificationResult:
+    """Verify the log of a run."""
+    created, *events = read_log(folder)
+    epoch, seconds = created.body["epoch"], created.body["slot_seconds"]
+    clock = SlotClock(epoch, seconds, lambda: epoch)
+    decided = [event for event in events if event.type == EventType.DECIDED]
+    return TimeshareVerifier(ZERO, clock, decided).verify_log([created, *events])
+
+
+def test_a_damaged_checkpoint_is_noted_and_changes_nothing(whole: Run, tmp_path: Path) -> None:
+    folder, updates = tmp_path / "run", Updates()
+    with pytest.raises(StoppedError):
+        run_bundle(bundle_of(saved_every=0.0), folder, Stop(3))
+    newest = max((folder / "state" / "checkpoints" / "slow").iterdir())
+    (newest / "state.json").write_text("{}")
+    again = resume_bundle(bundle_of(), folder, updates)
+    assert_same(outcome_of(again), whole.outcome)
+    (note,) = again["notes"]
+    assert updates.notes == [note]
+    assert "slow: " in note
+    assert "state.json has 2 of" in note
+
+
+def test_the_log_has_how_each_job_ended_whenever_the_run_was_stopped(
     whole: Run, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(whole.folder, folder)
-    directory = PoolDirectory(folder)
-    lines = directory.event_log.read_bytes().splitlines(keepends=True)
-    directory.event_log.write_bytes(b"".join(lines[:-1]) + lines[-1][:-9])
-    # The last unit's own checkpoints are as old as the one before the cut.
-    (newest,) = sorted((directory.checkpoints / "quick").iterdir())[-1:]
-    (newest / "state.json").write_text("{}")
-    updates = Updates()
-    again = run_bundle(bundle_of(), folder, resume=True, on_event=updates)
-    assert_same(again.outcome, whole.report.outcome)
-    (note,) = again.figures["notes"]
-    assert updates.notes == [note]
-    assert "quick: " in note
-    assert "state.json has 2 of" in note
+    ends = {}
+    last = whole.figures["units"] - 1
+    for name, time in (("done", int(whole.outcome.finish[0]) - 1), ("last", last)):
+        with pytest.raises(StoppedError):
+            run_bundle(bundle_of(), tmp_path / name, Stop(time))
+        resume_bundle(bundle_of(), tmp_path / name)
+        ends[name] = ended_jobs(tmp_path / name)
+    assert ends["done"] == ends["last"] == ended_jobs(whole.folder)
+    for job, is_done in zip(JOBS, whole.outcome.done, strict=True):
+        ended = "results/" + job.thread.id if is_done else "target_not_reached"
+        assert ended in str(ends["done"][job.thread.id])
+    assert verify(whole.folder).is_identical
+
+
+def ended_jobs(folder: Path) -> dict[str | None, object]:
+    """The last event about each job."""
+    return {event.job: (event.type, event.body) for event in read_log(folder) if event.job}
+
+
+def test_the_log_has_when_each_unit_of_real_time_ended(tmp_path: Path) -> None:
+    job = pool_thread("slow", deadline=10_000, threshold=0.05, seed=2, rate=2.0)
+    bundle = Bundle([job], PoolParams(Uniform(), Wls(), quantum_seconds=0.05))
+    seen: list[QuantumTrained] = []
+
+    def stop(event: PoolEvent, outlooks: Sequence[JobOutlook]) -> None:
+        if isinstance(event, QuantumTrained):
+            seen.append(event)
+            if len(seen) == 1:
+                raise StoppedError
+
+    with pytest.raises(StoppedError):
+        run_bundle(bundle, tmp_path / "run", stop)
+    figures = resume_bundle(bundle, tmp_path / "run", stop)
+    times = [event.time for event in seen]
+    assert times == sorted(set(times))
+    overrun = max(event.moment - event.time - 1 for event in seen)
+    assert figures["overrun"] == pytest.approx(overrun, abs=1e-4)
+    assert figures["unit_seconds"] == 0.05
+    assert verify(tmp_path / "run").is_identical
 
 
 @pytest.mark.parametrize("where", ["made", "unit"])
@@ -223,7 +285,7 @@ def test_a_thread_that_fails_is_named_and_leaves_nothing_that_did_not_begin(
     broken = replace(JOBS[1], make=fuse.within(JOBS[1].make))
     bundle = bundle_of(jobs=[JOBS[0], broken])
     expected = "slow failed while it was made" if where == "made" else "slow failed in unit"
-    with pytest.raises(JobFailedError, match=rf"{expected}.*StoppedError.*test_bundle\.py:"):
+    with pytest.raises(JobFailedError, match=rf"{expected}.*StoppedError.*test_timeshare\.py:"):
         run_bundle(bundle, tmp_path / "run")
     assert (tmp_path / "run").exists() == (where == "unit")
 
@@ -231,60 +293,47 @@ def test_a_thread_that_fails_is_named_and_leaves_nothing_that_did_not_begin(
 def test_a_run_that_has_ended_says_again_what_came_of_it(whole: Run, tmp_path: Path) -> None:
     shutil.copytree(whole.folder, tmp_path / "run")
     (tmp_path / "run" / "report.html").unlink()
-    again = run_bundle(bundle_of(), tmp_path / "run", resume=True)
-    assert_same(again.outcome, whole.report.outcome)
+    again = resume_bundle(bundle_of(), tmp_path / "run")
+    assert again == whole.figures
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-def test_a_folder_goes_on_with_its_own_bundle_alone(whole: Run, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no run"):
-        run_bundle(bundle_of(), tmp_path / "none", resume=True)
-    with pytest.raises(InputError, match="is not empty"):
-        run_bundle(bundle_of(), whole.folder)
-    with pytest.raises(InputError, match=r"allocator: 'uniform'; expected .* the run began"):
-        run_bundle(bundle_of(Uniform()), whole.folder, resume=True)
-    with pytest.raises(InputError, match="jobs"):
-        run_bundle(bundle_of(jobs=JOBS[:2]), whole.folder, resume=True)
-
-
 def test_who_watches_is_told_how_it_stands_with_each_thread(whole: Run) -> None:
-    report = whole.report
-    assert len(whole.outlooks) == report.figures["units"]
+    outcome = whole.outcome
+    assert len(whole.outlooks) == whole.figures["units"]
     first, last = whole.outlooks[0], whole.outlooks[-1]
     assert first["late"].status is JobStatus.NOT_STARTED
     assert last["hopeless"].status is JobStatus.MISSED
-    for name, done, finish in zip(last, report.outcome.done, report.outcome.finish, strict=True):
+    for name, done, finish in zip(last, outcome.done, outcome.finish, strict=True):
         assert (last[name].status is JobStatus.DONE) == done
         assert not done or last[name].finish == finish
-    assert last["quick"].batches == report.outcome.samples[0]
+    assert last["quick"].batches == outcome.samples[0]
 
 
 def test_what_was_learned_is_handed_out_for_threads_that_are_done(whole: Run) -> None:
-    report = whole.report
+    outcome = whole.outcome
     names = {
-        thread.id
-        for thread, done in zip(bundle_of().threads, report.outcome.done, strict=True)
-        if done
+        thread.id for thread, done in zip(bundle_of().threads, outcome.done, strict=True) if done
     }
     assert {path.name for path in (whole.folder / "results").iterdir()} == names
     found = load_latest(whole.folder / "state" / "checkpoints" / "quick")
     assert found is not None
     # It is the thread trained alone for as many batches.
     alone = make_line(1)
-    alone.step(int(report.outcome.samples[0]))
+    alone.step(int(outcome.samples[0]))
     weights = alone.state().tensors["module/weight"]
     assert torch.equal(found[0].tensors["module/weight"], weights)
 
 
 def test_the_report_names_all_threads_and_its_figures_are_plain_json(tmp_path: Path) -> None:
     jobs = (*JOBS[:1], pool_thread("<b>", deadline=3, threshold=1e-9, seed=9))
-    report = run_bundle(bundle_of(jobs=jobs), tmp_path / "run")
+    figures = run_bundle(bundle_of(jobs=jobs), tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text()
     assert "quick: threshold 0.5" in page
     assert "dashed: the threshold." in page
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
-    assert json.loads((tmp_path / "run" / "report.json").read_text()) == report.figures
+    assert json.loads((tmp_path / "run" / "report.json").read_text()) == figures
 
 
 @dataclass(frozen=True)
@@ -319,12 +368,10 @@ def test_what_a_thread_notes_on_its_data_is_told_and_reported_once(tmp_path: Pat
 
     updates = Updates()
     bundle = bundle_of(jobs=[replace(JOBS[0], make=make)], saved_every=0.0)
-    report = run_bundle(bundle, tmp_path / "run", on_event=updates)
-    assert updates.notes == ["quick: rows lose their ends"]
-    assert report.figures["notes"] == updates.notes
-    # Stopped before its end was on record.
-    log = PoolDirectory(tmp_path / "run").event_log
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join(lines[:-1]))
-    report = run_bundle(bundle, tmp_path / "run", on_event=updates, resume=True)
-    assert report.figures["notes"] == updates.notes == ["quick: rows lose their ends"]
+    with pytest.raises(StoppedError):
+        run_bundle(bundle, tmp_path / "run", Stop(2))
+    figures = resume_bundle(bundle, tmp_path / "run", updates)
+    assert updates.notes == []
+    assert figures["notes"] == ["quick: rows lose their ends"]
+    run_bundle(bundle, tmp_path / "other", updates)
+    assert updates.notes == figures["notes"]

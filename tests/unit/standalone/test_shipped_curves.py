@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from auctune.engine.pool.bundle import Bundle, BundleJob, run_bundle
+from auctune.engine.pool.bundle import Bundle, BundleJob
 from auctune.engine.pool.epoch import PoolParams
 from auctune.sim.timeshare.recorded import of_kind, read_curves
 from auctune.timeshare import LearningThread, Wls, lara, play
 from lara_tasks.tasks import make_task
+from support.bundle_runs import outcome_of, run_bundle
 
 BUNDLE = (
     ("pure-cnn", "cnn", 2.0, 12),
@@ -34,7 +35,7 @@ def test_a_real_run_is_what_the_shipped_curves_foretell(tmp_path: Path) -> None:
         for (name, kind, threshold, deadline), rate in zip(BUNDLE, RATES, strict=True)
     ]
     bundle = Bundle(threads, PoolParams(lara(), Wls()))
-    found = run_bundle(bundle, tmp_path / "run").outcome
+    found = outcome_of(run_bundle(bundle, tmp_path / "run"))
     curves = [of_kind(read_curves(), name).curve for name, *_ in BUNDLE]
     expected = play(bundle.params.allocator, bundle.threads, curves, RATES)
     assert np.array_equal(found.done, expected.done)

@@ -1,6 +1,6 @@
 """A run that is killed by SIGKILL at any batch, again and again, comes to the same end.
 
-`test_bundle` stops runs within units in one process; here the process goes, and memory is short.
+`test_timeshare` stops runs within units in one process; here the process goes, and memory is short.
 """
 
 import os
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from auctune.engine.event_log import EventLog
-from auctune.engine.pool.bundle import run_bundle
+from auctune.service.zones.timeshare.events import TimeshareEventType
+from support.bundle_runs import outcome_of, read_log, resume_bundle, run_bundle
 from support.pool_killer import killed_bundle
 
 TESTS = Path(__file__).parents[3]
@@ -35,13 +35,12 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
     )
     assert killer.returncode == 0, killer.stderr
     assert int(killer.stdout) >= 2
-    again = run_bundle(killed_bundle(), folder, resume=True)
+    again = resume_bundle(killed_bundle(), folder)
     for field in ("done", "finish", "samples", "shares", "losses"):
-        one, two = getattr(again.outcome, field), getattr(whole.outcome, field)
+        one, two = getattr(outcome_of(again), field), getattr(outcome_of(whole), field)
         assert np.array_equal(one, two, equal_nan=field == "losses"), field
-    assert again.figures["notes"] == []
-    journal = EventLog(folder / "state" / "journal.jsonl")
-    times = [event["time"] for event in journal.events if event["type"] == "quantum"]
-    journal.close()
+    assert again["notes"] == []
+    units = [one for one in read_log(folder) if one.type == TimeshareEventType.UNIT_TRAINED]
+    times = [event.body["unit"] for event in units]
     # No unit is on record twice.
     assert times == list(range(len(times)))
