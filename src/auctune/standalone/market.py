@@ -30,8 +30,8 @@ from auctune.engine.event_log import read_events
 from auctune.engine.market.demand import Bid
 from auctune.engine.market.market_file import read_market
 from auctune.engine.market.report_data import VERSION, MarketReport
+from auctune.engine.messages.node import NodeMessage, Progress
 from auctune.engine.runtime.local import start_fork_server
-from auctune.engine.runtime.messages import NodeMessage
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.engine.vendors import RepairReport
 from auctune.service.config.zone import AUCTION
@@ -303,15 +303,11 @@ class MarketRun:
             )
         while waiting := scheduler.waiting:
             node, message = self._inbox.get()
-            if message["kind"] != "progress":
+            if not isinstance(message, Progress):
                 zone.call(partial(scheduler.on_message, node=node, message=message))
-            elif node in waiting and not message.get("stale"):
+            elif node in waiting and not message.stale:
                 self._console.training(
-                    slot,
-                    message["task"],
-                    message["rows"],
-                    message["total_rows"],
-                    message["loss"],
+                    slot, message.task, message.rows, message.total_rows, message.loss
                 )
         self._end_jobs()
 
