@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from auctune.engine.runtime.messages import NODE_WORKER
+from auctune.engine.runtime.nodes import NODE_WORKER
 from soak.environment import Environment
 from support.market_runs import descendants
 from support.processes import kill

@@ -7,7 +7,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.engine.base_facts import learn_base
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.train.base import Base
 
 pytest_plugins = ["support.tiny_bases"]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from auctune.engine.runtime.channel import Message
+from auctune.engine.messages.base import Started
+from auctune.engine.messages.node import Ended, NodeReady, Noted, Progress, TaskQuota, Trained
 from auctune.engine.runtime.local import LocalLauncher
-from auctune.engine.runtime.messages import NodeSettings, TaskQuota, node_workers
+from auctune.engine.runtime.nodes import NodeSettings, node_workers
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.base import load_base
 from auctune.train.checkpoint import CHECKPOINTS, load_latest
@@ -88,17 +89,17 @@ def test_a_node_killed_and_frozen_within_slots_leaves_the_weights_of_an_undistur
             ]
             executor.train(slot, "alpha", orders, until=time.time() + 600)
             if disturbances:
-                heard.wait_for("progress", stale=False)
+                heard.wait_for(Progress, stale=False)
                 os.kill(pid_of(heard), disturbances.pop(0))
-                heard.wait_for("ended")
-            answer = heard.wait_for("trained", stale=False)
-            assert answer["refused"] == {}
-            assert {name: task["rows"] for name, task in answer["results"].items()} == (
+                heard.wait_for(Ended)
+            answer = heard.wait_for(Trained, stale=False)
+            assert answer.refused == {}
+            assert {name: task.rows for name, task in answer.results.items()} == (
                 dict.fromkeys(TASKS, target)
             )
-        assert heard.kinds(without=("progress",)) == [
-            "started", "ready", "ended", "started", "ready", "trained",
-            "ended", "started", "ready", "trained", "trained",
+        assert heard.kinds(without=(Progress,)) == [
+            Started, NodeReady, Ended, Started, NodeReady, Trained,
+            Ended, Started, NodeReady, Trained, Trained,
         ]  # fmt: skip
     (tmp_path / "whole").mkdir()
     undisturbed(tiny_cache, tmp_path / "whole")
@@ -107,7 +108,7 @@ def test_a_node_killed_and_frozen_within_slots_leaves_the_weights_of_an_undistur
 
 
 def pid_of(heard: Heard) -> int:
-    pids: list[int] = [m["pid"] for _, m in heard.messages if m["kind"] == "started"]
+    pids: list[int] = [m.pid for _, m in heard.messages if isinstance(m, Started)]
     return pids[-1]
 
 
@@ -121,29 +122,29 @@ def test_a_slot_ends_in_time_with_what_was_trained_and_a_bad_task_alone(
     large = make_job(tmp_path, "large", epochs=100_000, batch_size=1_000_000)
     gone = replace(long, id="gone", data=tmp_path / "gone.jsonl")
     with closing(kind.make({"alpha": settings}, heard.hear)) as executor:
-        heard.wait_for("ready")
+        heard.wait_for(NodeReady)
         rows = {"long": 0, "large": 0}
         # On a busy machine a slot may pass before a first batch is done.
         for slot in range(MAX_SLOTS):
             orders = [make_order(tmp_path, job, slot + 1, 10**9) for job in (long, large, gone)]
             until = time.time() + 3.0
             executor.train(slot, "alpha", orders, until)
-            answer = heard.wait_for("trained")
+            answer = heard.wait_for(Trained)
             # A busy machine may hold up a process, but not for as long as a batch here lasts.
-            assert answer["saved_at"] < until + 2.0
-            assert answer["refused"]["gone"]["place"].endswith("gone.jsonl")
+            assert answer.saved_at < until + 2.0
+            assert answer.refused["gone"].place.endswith("gone.jsonl")
             for order in orders[:2]:
-                result: Message = answer["results"][order.job.id]
-                assert result["state"] == "training"
-                assert result["rows"] >= rows[order.job.id]
-                assert checkpointed(order) == result["rows"]
-                rows[order.job.id] = result["rows"]
+                result = answer.results[order.job.id]
+                assert result.state == "training"
+                assert result.rows >= rows[order.job.id]
+                assert checkpointed(order) == result.rows
+                rows[order.job.id] = result.rows
             if slot > 0 and min(rows.values()) > 0:
                 break
         assert min(rows.values()) > 0
         last = make_order(tmp_path, long, slot + 2, 10**9)
         executor.train(slot + 1, "alpha", [last], time.time() + 600.0)
-        heard.wait_for("progress", request=f"{slot + 1}/alpha/1")
+        heard.wait_for(Progress, request=f"{slot + 1}/alpha/1")
     # It puts away what it has trained when it is asked to end.
     assert checkpointed(last) > rows["long"]
 
@@ -158,20 +159,20 @@ def test_a_task_whose_data_take_long_to_tokenize_takes_no_slot_from_another(
     large.data.write_text(60 * ('{"text": "' + "rain and sun " * 15_000 + '"}\n'))
     settings = {"alpha": NodeSettings("tiny", str(tiny_cache))}
     with closing(Executor(settings, LocalLauncher(node_workers(settings)), heard.hear)) as executor:
-        heard.wait_for("ready")
+        heard.wait_for(NodeReady)
         orders = [make_order(tmp_path, job, 1, 10**9) for job in (large, small)]
         until = time.time() + 3.0
         executor.train(0, "alpha", orders, until)
-        assert heard.wait_for("noted")["task"] == "large"
-        answer = heard.wait_for("trained")
-        assert answer["saved_at"] < until + 2.0
-        assert answer["refused"] == {}
-        assert answer["results"]["small"]["rows"] > 0
-        assert "large" not in answer["results"]
+        assert heard.wait_for(Noted).task == "large"
+        answer = heard.wait_for(Trained)
+        assert answer.saved_at < until + 2.0
+        assert answer.refused == {}
+        assert answer.results["small"].rows > 0
+        assert "large" not in answer.results
         # It goes on where it stopped, and is trained once it is through.
         last = make_order(tmp_path, large, 2, 10**9)
         executor.train(1, "alpha", [last], time.time() + 600.0)
-        assert heard.wait_for("trained")["results"]["large"]["state"] == "done"
+        assert heard.wait_for(Trained).results["large"].state == "done"
 
 
 def test_nodes_end_by_themselves_if_their_market_is_killed(

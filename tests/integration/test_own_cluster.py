@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from auctune.engine.runtime.messages import NodeSettings, TaskQuota
+from auctune.engine.messages.base import Started
+from auctune.engine.messages.node import Ended, Lost, NodeReady, Recovered, TaskQuota, Trained
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
@@ -75,8 +77,8 @@ def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
     )
     executor = Executor(settings, launcher, heard.hear, QUICK)
     with closing(executor):
-        pid = heard.wait_for("started")["pid"]
-        heard.wait_for("ready")
+        pid = heard.wait_for(Started).pid
+        heard.wait_for(NodeReady)
         # It is worth as much as any other process of the market.
         assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
         raylet = parent_of(pid)
@@ -84,16 +86,16 @@ def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
         check_closed_to_others(folder, pid)
         os.kill(raylet, signal.SIGKILL)
         # More than once, if the lease has lapsed before, on a busy machine.
-        assert heard.wait_for("ended")["exits"] >= 1
+        assert heard.wait_for(Ended).exits >= 1
         poll(lambda: not living([pid]))
         # A lost node takes no request, and it is lost while its new Ray node is long in coming.
-        heard.wait_for("ready")
-        if heard.kinds().count("lost") > heard.kinds().count("recovered"):
-            heard.wait_for("recovered")
+        heard.wait_for(NodeReady)
+        if heard.kinds().count(Lost) > heard.kinds().count(Recovered):
+            heard.wait_for(Recovered)
         job = LoraJob("task", Path("data"))
         quota = TaskQuota(job, tmp_path / "a", 1, 8, Path("b"))
         executor.train(0, "alpha", [quota], time.time() + 600)
-        assert not heard.wait_for("trained")["stale"]
+        assert not heard.wait_for(Trained).stale
     assert not folder.exists()
 
 
@@ -110,6 +112,6 @@ def test_nodes_of_one_id_in_two_markets_have_ray_nodes_of_their_own(tmp_path: Pa
                 module="support.scripted_node",
             )
             stack.enter_context(closing(Executor(settings, launcher, heard.hear, QUICK)))
-            pid = heard.wait_for("started")["pid"]
+            pid = heard.wait_for(Started).pid
             raylets.append(parent_of(pid))
     assert len(set(raylets)) == 2

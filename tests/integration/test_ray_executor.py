@@ -6,12 +6,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pytest
 
 from auctune.engine.base_facts import Elsewhere, learn_base
-from auctune.engine.runtime.messages import NodeSettings, TaskQuota
+from auctune.engine.messages.base import Started
+from auctune.engine.messages.node import (
+    Ended,
+    Lost,
+    NodeReady,
+    NotCompleted,
+    Progress,
+    Recovered,
+    TaskQuota,
+    Trained,
+)
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
@@ -28,6 +39,8 @@ from support.small_bases import write_rows
 pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
+M = TypeVar("M")
+
 ROWS, EPOCHS = 40, 6
 QUICK = SupervisorPolicy(min_backoff_seconds=0.1, retry_seconds=0.5)
 
@@ -40,13 +53,14 @@ class AtWork:
     heard: Heard
     order: TaskQuota
 
-    def last(self, kind: str, node: str = "alpha") -> Any:
-        """The newest message of a kind."""
-        return next(m for n, m in reversed(self.heard.messages) if (n, m["kind"]) == (node, kind))
+    def last(self, kind: type[M], node: str = "alpha") -> M:
+        """The newest message of a class."""
+        messages = reversed(self.heard.messages)
+        return next(m for n, m in messages if n == node and isinstance(m, kind))
 
-    def answer(self) -> Any:
+    def answer(self) -> Trained:
         """What comes of the order."""
-        return self.heard.wait_for("trained", stale=False)
+        return self.heard.wait_for(Trained, stale=False)
 
 
 def agent_of() -> int:
@@ -85,20 +99,20 @@ def train_disturbed(
     launcher = RayLauncher(settings, folder / "work", params=ray)
     executor = Executor(settings, launcher, heard.hear, params)
     with closing(executor):
-        heard.wait_for("ready")
+        heard.wait_for(NodeReady)
         # While the actor of the test before held its place, the node was lost.
-        if "lost" in heard.kinds():
-            heard.wait_for("recovered")
+        if Lost in heard.kinds():
+            heard.wait_for(Recovered)
         executor.train(0, "alpha", [order], time.time() + 600)
         at_work = AtWork(executor, heard, order)
         at_work.answer()
         at_work.order = TaskQuota(job, order.folder, 2, ROWS * EPOCHS, order.adapter)
         executor.train(1, "alpha", [at_work.order], time.time() + 600)
-        heard.wait_for("progress", stale=False)
-        pid = at_work.last("started")["pid"]
+        heard.wait_for(Progress, stale=False)
+        pid = at_work.last(Started).pid
         disturb(at_work)
         answer = at_work.answer()
-        assert answer["results"]["task"]["rows"] == ROWS * EPOCHS
+        assert answer.results["task"].rows == ROWS * EPOCHS
         assert not living([pid])
     trainer = MultiLoraTrainer(load_base("tiny", cache=cache), mode="exact")
     trainer.load(job, folder / "alone" / "work")
@@ -113,10 +127,10 @@ def test_a_node_that_loses_its_power_goes_on_where_it_was_when_it_is_back(
 ) -> None:
     def cut_power(at_work: AtWork) -> None:
         nodes.tell("kill", "alpha")
-        assert "'auctune:alpha' is in the cluster" in at_work.heard.wait_for("lost")["how"]
-        assert at_work.heard.wait_for("not_completed")["why"] == "the node is lost"
+        assert "'auctune:alpha' is in the cluster" in at_work.heard.wait_for(Lost).how
+        assert at_work.heard.wait_for(NotCompleted).why == "the node is lost"
         nodes.tell("start", "alpha")
-        at_work.heard.wait_for("recovered")
+        at_work.heard.wait_for(Recovered)
         at_work.executor.train(2, "alpha", [at_work.order], time.time() + 600)
 
     train_disturbed(nodes, tiny_cache, tmp_path, cut_power)
@@ -137,10 +151,10 @@ def test_a_driver_killed_while_nodes_train_is_replaced(
     nodes: RayNodes, tiny_cache: Path, tmp_path: Path
 ) -> None:
     def kill(at_work: AtWork) -> None:
-        pid = at_work.last("started")["pid"]
+        pid = at_work.last(Started).pid
         os.kill(agent_of(), signal.SIGKILL)
-        assert at_work.heard.wait_for("ended")["how"] == "lost its agent on the cluster"
-        at_work.heard.wait_for("ready")
+        assert at_work.heard.wait_for(Ended).how == "lost its agent on the cluster"
+        at_work.heard.wait_for(NodeReady)
         # Whoever trained before is gone before another may begin.
         assert not living([pid])
 
@@ -151,11 +165,11 @@ def test_a_node_that_is_cut_off_has_ended_when_its_tasks_go_on(
     nodes: RayNodes, tiny_cache: Path, tmp_path: Path
 ) -> None:
     def cut_off(at_work: AtWork) -> None:
-        pid = at_work.last("started")["pid"]
+        pid = at_work.last(Started).pid
         os.kill(pid, signal.SIGSTOP)
-        assert "did not answer for" in at_work.heard.wait_for("ended")["how"]
+        assert "did not answer for" in at_work.heard.wait_for(Ended).how
         os.kill(pid, signal.SIGCONT)
-        at_work.heard.wait_for("ready")
+        at_work.heard.wait_for(NodeReady)
         assert not living([pid])
 
     train_disturbed(nodes, tiny_cache, tmp_path, cut_off)

@@ -19,16 +19,12 @@ from auctune.edge import ByDuration, EdgeJob, Move, Site, SlotPlan
 from auctune.engine.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.engine.edge.ray_sites import RaySites, node_resources
 from auctune.engine.edge.records import SlotRequest
-from auctune.engine.edge.site_trainer import (
-    JobFailed,
-    SiteTrainer,
-    SlotLost,
-    SlotTrained,
-)
+from auctune.engine.edge.site_trainer import SiteTrainer
 from auctune.engine.edge.sites import Sites, open_sites
 from auctune.engine.edge.slot_run import RowProgress
 from auctune.engine.edge.storage import assign_chunks
 from auctune.engine.elastic.errors import read_failure, to_slot_error
+from auctune.engine.messages.sites import JobFailed, SlotLost, SlotTrained
 from auctune.engine.runtime.ray import local_cluster
 from auctune.engine.runtime.ray.driver import RayDriver
 from auctune.engine.runtime.ray.local_cluster import LocalCluster

@@ -6,10 +6,10 @@ base on its device and does one piece of its work.
 
 import asyncio
 import queue
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,20 +21,30 @@ from auctune.engine.elastic.gradient_worker import Array, dump_rows, gradient_wo
 from auctune.engine.elastic.trainer import read_facts
 from auctune.engine.generation import Generator, GeneratorSettings
 from auctune.engine.inference import evaluate, sample
-from auctune.engine.pool.device import (
+from auctune.engine.messages.base import Failed
+from auctune.engine.messages.node import (
+    Measure,
+    Measured,
+    NodeReady,
+    TaskQuota,
+    Trained,
+    TrainSlotRequest,
+)
+from auctune.engine.messages.pool import (
     ExportJob,
     LoadJob,
-    PoolDevice,
     PoolReply,
+    PoolRequest,
     ReleaseJob,
     StartPool,
     TimeSlice,
     TrainQuantum,
 )
+from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_node, start_worker
-from auctune.engine.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest
+from auctune.engine.runtime.nodes import NodeError, NodeSettings
 from auctune.engine.runtime.requests import RequestWorker
 from auctune.train.job import LoraJob
 from support.edge_runs import job_chunks, make_job, make_training
@@ -45,6 +55,7 @@ from support.spot_runs import make_site
 pytestmark = pytest.mark.slow
 
 SECONDS = 120.0
+M = TypeVar("M")
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
@@ -59,48 +70,46 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def messages(inbox: "queue.SimpleQueue[Message | None]") -> Iterator[Message]:
-    """What a worker sends, until it fails or ends."""
-    while (message := inbox.get(timeout=SECONDS)) is not None:
-        assert message["kind"] != "failed", message
-        yield message
-    raise AssertionError("the worker has ended")
-
-
-def until(found: Iterator[Message], is_it: Callable[[Message], bool]) -> Message:
-    return next(message for message in found if is_it(message))
+def until(inbox: "queue.SimpleQueue[Any]", kind: type[M]) -> M:
+    """The next message of a class; the worker neither fails nor ends before."""
+    while not isinstance(message := inbox.get(timeout=SECONDS), kind):
+        assert message is not None, "the worker has ended"
+        assert not isinstance(message, Failed), message
+    return message
 
 
 def test_a_node_trains_a_slot_and_exports(device: str, base: str, tmp_path: Path) -> None:
-    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     node = start_node(NodeSettings(base, str(tmp_path), device=device), inbox.put)
     job = LoraJob("a", write_rows(tmp_path / "a.jsonl", 6, 1), rank=2, batch_size=3)
     quota = TaskQuota(job, tmp_path / "work", 0, 6, tmp_path / "adapter")
-    found = messages(inbox)
-    until(found, lambda message: message["kind"] == "ready")
-    node.send(TrainSlotRequest(0, (quota,)).to_message())
-    trained = until(found, lambda message: message["kind"] == "trained")
-    assert trained["results"]["a"]["exported"], trained
+    until(inbox, NodeReady)
+    node.send(TrainSlotRequest(0, (quota,)))
+    trained = until(inbox, Trained)
+    assert trained.results["a"].exported, trained
     node.stop()
 
 
 def test_a_node_measures_its_device(device: str, base: str, tmp_path: Path) -> None:
-    inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     settings = NodeSettings(base, str(tmp_path), device=device, measure_seconds=2.0)
     node = start_node(settings, inbox.put)
-    node.send({"do": "measure"})
-    measured = until(messages(inbox), lambda message: message["kind"] == "measured")
-    assert f'"device": "{device[:4].rstrip(":")}"' in measured["profile"]
+    node.send(Measure())
+    measured = until(inbox, Measured)
+    assert f'"device": "{device[:4].rstrip(":")}"' in measured.profile
     node.stop()
 
 
 def test_a_pool_trains_a_job(device: str, base: str, tmp_path: Path) -> None:
     data = write_rows(tmp_path / "a.jsonl", 6, 1)
     settings = NodeSettings(base, str(tmp_path), device=device, mode="exact")
-    worker = RequestWorker(partial(start_node, settings), read_failure)
+    worker = RequestWorker(
+        partial(start_node, settings), lambda failed: failed.error.to_error(NodeError)
+    )
 
-    def send(message: Message) -> PoolReply:
-        return worker.request(message).result(SECONDS)  # type: ignore[return-value]
+    def send(request: PoolRequest) -> PoolReply:
+        reply: PoolReply = worker.request(request).result(SECONDS)
+        return reply
 
     pool = PoolDevice(send)
     pool.start(StartPool(str(tmp_path / "pool"), [], None, 60.0, 0.0))

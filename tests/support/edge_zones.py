@@ -4,15 +4,17 @@ import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from auctune.device_profile import Profile
 from auctune.domain import Money, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.edge import EdgeMenu
 from auctune.engine.edge.edge_folder import OUTCOME, SlotOutcome
-from auctune.engine.edge.records import SlotRequest, read_requests, requests_record
+from auctune.engine.edge.records import SlotRequest
 from auctune.engine.edge.storage import assign_chunks
+from auctune.engine.messages.sites import SITES_MESSAGES, TrainSlot
+from auctune.engine.runtime.channel import decode, encode
 from auctune.numerics.rng import stream
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
@@ -59,9 +61,10 @@ class KeptSites:
     ahead: list[list[str]] = field(default_factory=list)
 
     def train(self, slot: int, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
-        # By way of JSON, as to a process.
-        plain = json.loads(json.dumps(requests_record(requests)))
-        self.slots.append((slot, read_requests(plain)))
+        # By way of a frame, as to a process.
+        request = TrainSlot(slot=slot, open=tuple(jobs), requests=tuple(requests))
+        sent = decode(encode(request, SITES_MESSAGES.requests), SITES_MESSAGES.requests)
+        self.slots.append((slot, list(sent.requests)))
 
     def expect(self, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
         self.coming.append([one.job.id for one in requests])
@@ -119,10 +122,10 @@ class MadeUpEdge:
 
     def hear(self, **values: Any) -> None:
         """Handle a message of the sites' process."""
-        message: Any = values
-        if "job" in values:
-            message = {"kind": "slot_end", "slot": values.pop("slot", 0), "end": values}
-        sites: Any = self.sites
+        record = {"type": values.pop("kind"), **values}
+        if "job" in record:
+            record = {"type": "slot_ended", "slot": record.pop("slot", 0), "end": record}
+        message, sites = SITES_MESSAGES.replies.validate_python(record), cast(Any, self.sites)
         self.scheduler.on_message(self.zone, sites, message)
         self.keep()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auctune.engine.runtime.local import LocalLauncher
-from auctune.engine.runtime.messages import NODE_WORKER, NodeSettings, node_workers
+from auctune.engine.runtime.nodes import NODE_WORKER, NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy

@@ -4,8 +4,10 @@ import sys
 import threading
 from pathlib import Path
 
+from auctune.engine.messages.base import Started
+from auctune.engine.messages.node import NodeMessage, NodeReady
 from auctune.engine.runtime.local import start_fork_server
-from auctune.engine.runtime.messages import NodeMessage, NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from support.executor_kinds import Local, OnRay
 
 
@@ -15,9 +17,9 @@ def main() -> None:
     settings = NodeSettings("tiny", cache)
 
     def hear(node: str, message: NodeMessage) -> None:
-        if message["kind"] == "started":
-            print("started", message["pid"], flush=True)
-        elif message["kind"] == "ready":
+        if isinstance(message, Started):
+            print("started", message.pid, flush=True)
+        elif isinstance(message, NodeReady):
             print("ready", None, flush=True)
 
     start_fork_server()

@@ -4,10 +4,12 @@ import queue
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
 from support.waits import WAIT_SECONDS
+
+M = TypeVar("M")
 
 
 @dataclass
@@ -21,16 +23,18 @@ class Heard:
     def hear(self) -> OnNodeMessage:
         return lambda node, message: self._inbox.put((node, message))
 
-    def wait_for(self, kind: str, node: str = "alpha", **values: object) -> Any:
-        """The next message of this kind from a node, with these values; keeps those before it."""
+    def wait_for(self, kind: type[M], node: str = "alpha", **values: object) -> M:
+        """The next message of this class from a node, with these values; keeps those before it."""
         while True:
             self.messages.append(self._inbox.get(timeout=WAIT_SECONDS))
             sender, message = self.messages[-1]
-            if (sender, message["kind"]) == (node, kind) and values.items() <= message.items():
+            if sender != node or not isinstance(message, kind):
+                continue
+            if all(getattr(message, name) == value for name, value in values.items()):
                 return message
 
-    def kinds(self, *, without: tuple[str, ...] = ()) -> list[str]:
-        return [m["kind"] for _, m in self.messages if m["kind"] not in without]
+    def kinds(self, *, without: tuple[type, ...] = ()) -> list[type]:
+        return [type(one) for _, one in self.messages if not isinstance(one, without)]
 
 
 @contextmanager

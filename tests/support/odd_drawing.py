@@ -3,18 +3,19 @@
 from typing import Any
 
 from auctune.engine.runtime.channel import ParentChannel
+from auctune.service.charts.messages import CHART_MESSAGES, Draw, Drawn, NotDrawn
+
+MESSAGES = CHART_MESSAGES
 
 
 def main(parent: ParentChannel[Any], _argument: None) -> None:
     drawn = 0
     while True:
-        order = parent.inbox.get()
-        if order["do"] != "draw" or order["chart"] == "end":
+        request = parent.inbox.get()
+        if not isinstance(request, Draw) or request.chart == "end":
             parent.exit(3)
-        if order["chart"] == "fail":
-            parent.send({"kind": "failed", "id": order["id"], "reason": "no such thing"})
+        if request.chart == "fail":
+            parent.send(NotDrawn(request=request.id, reason="no such thing"))
         else:
             drawn += 1
-            parent.send(
-                {"kind": "drawn", "id": order["id"], "html": f"<p>{order['chart']} {drawn}</p>"}
-            )
+            parent.send(Drawn(request=request.id, html=f"<p>{request.chart} {drawn}</p>"))

@@ -17,32 +17,28 @@ import time
 from pathlib import Path
 from typing import Any
 
+from auctune.engine.messages.base import ErrorRecord, Failed, Ready, Stop
+from auctune.engine.messages.data import DATA_MESSAGES, Prepared
 from auctune.engine.runtime.channel import ParentChannel
+
+MESSAGES = DATA_MESSAGES
 
 
 def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:
     tried = Path(settings["cache"]) / "tried"
     while (Path(settings["cache"]) / "not yet").exists():
         time.sleep(0.01)
-    parent.send({"kind": "started"})
-    while (asked := parent.inbox.get())["do"] != "stop":
-        word = asked["base"]
+    parent.send(Ready())
+    while not isinstance(task := parent.inbox.get(), Stop):
+        word = task.base
         if word == "crash" or (word == "crash once" and not tried.exists()):
             with tried.open("a") as file:
                 file.write(f"{word}\n")
             parent.exit(5)
         elif word == "refuse":
-            parent.send(
-                {
-                    "kind": "failed",
-                    "id": asked["id"],
-                    "place": "base",
-                    "found": "this",
-                    "expected": "that",
-                }
-            )
+            parent.send(Failed(error=ErrorRecord("base", "this", "that")))
         elif word != "hang":
             if word.startswith("wait "):
                 while not Path(word.removeprefix("wait ")).exists():
                     time.sleep(0.01)
-            parent.send({"kind": "done", "id": asked["id"], "value": os.getpid()})
+            parent.send(Prepared(value=os.getpid()))

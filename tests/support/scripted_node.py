@@ -17,7 +17,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from auctune.engine.messages.base import Stop
+from auctune.engine.messages.node import NODE_MESSAGES, NodeReady, Ping, Pong, Progress, Trained
 from auctune.engine.runtime.channel import ParentChannel
+
+MESSAGES = NODE_MESSAGES
+READY = NodeReady(base_digest="none", architecture="none", context_tokens=None, origin="")
+
+
+def trained_slot(slot: int, **values: Any) -> Trained:
+    """The answer to a request, of no tasks unless `values` have some."""
+    defaults = {"request": f"{slot}/alpha/1", "seconds": 1.0, "saved_at": 0.0}
+    return Trained(slot=slot, **{**defaults, "results": {}, "refused": {}, **values})
 
 
 def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:
@@ -28,17 +39,28 @@ def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:
     word = words[min(count, len(words) - 1)]
     if word == "die":
         parent.exit(3)
-    parent.send({"kind": "ready", "base_digest": "none"})
-    while (message := parent.inbox.get())["do"] != "stop":
-        if message["do"] == "ping":
-            parent.send({"kind": "pong"})
+    parent.send(READY)
+    while not isinstance(request := parent.inbox.get(), Stop):
+        if isinstance(request, Ping):
+            parent.send(Pong())
         elif word == "crash":
             parent.exit(4)
         elif word == "garble":
             parent.send({"kind": "missing"})
         elif word != "idle":
-            answer = {"slot": message["slot"], "results": {}, "refused": {}}
-            parent.send({"kind": "trained", "request": message["id"], **answer})
+            trained = trained_slot(request.slot, request=request.id)
+            parent.send(trained)
             if word == "repeat":
-                parent.send({"kind": "trained", "request": message["id"], **answer})
-                parent.send({"kind": "progress", "request": "99/alpha/1", "task": "a"})
+                parent.send(trained)
+                parent.send(
+                    Progress(
+                        request="99/alpha/1",
+                        task="a",
+                        rows=0,
+                        total_rows=0,
+                        tokens=0,
+                        loss=None,
+                        tokens_per_second=0.0,
+                        memory_gb=0.0,
+                    )
+                )

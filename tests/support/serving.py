@@ -147,8 +147,8 @@ class SharedDataClient(DataClient):
         # Words need no base, and many markets no data process.
         return Future()
 
-    def _ask(self, *request: Any, **more: Any) -> "Future[Any]":
-        future = _data_processes()._ask(*request, **more)
+    def _request(self, *request: Any, **more: Any) -> "Future[Any]":
+        future = _data_processes()._request(*request, **more)
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)
         return future

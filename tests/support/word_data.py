@@ -1,6 +1,5 @@
 """A data process whose tokens are words: it reads real files, and starts without a base."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,39 +7,73 @@ from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DataSet, iterate_lines, read_dataset
 from auctune.engine.data.archive import archive_folder
-from auctune.engine.data.facts import (
-    APPRAISALS,
-    FACTS,
-    REPAIR_PARAMS,
-    START_ADAPTERS,
+from auctune.engine.messages.base import ErrorRecord, Failed, Ready, Stop
+from auctune.engine.messages.data import (
+    DATA_MESSAGES,
+    AdapterRead,
     Appraisal,
+    AppraiseFile,
+    ArchiveFolder,
     DataFacts,
+    DataReply,
+    DataResponse,
+    DataTask,
+    FileAppraised,
+    FileMeasured,
+    FileRepaired,
+    FileSized,
+    FileStored,
+    FolderArchived,
+    MeasureFile,
     Offer,
+    Prepare,
+    ReadAdapter,
+    RepairFile,
+    SizeFile,
+    StoreFile,
 )
-from auctune.engine.runtime.channel import Message, ParentChannel, error_record
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.vendors import RepairVendor
 from auctune.train.adapter_files import read_start
 from auctune.train.stored_tokens import tokens_folder
 
+MESSAGES = DATA_MESSAGES
 
-def main(parent: ParentChannel[Any], _settings: dict[str, Any]) -> None:
-    work = {
-        "size": _size,
-        "store": _store,
-        "measure": _measure,
-        "appraise": _appraise,
-        "repair": _repair,
-        "adapter": _adapter,
-        "archive": _archive,
-    }
-    parent.send({"kind": "started"})
-    while (asked := parent.inbox.get())["do"] != "stop":
+
+def main(parent: ParentChannel[DataReply, Any], _settings: dict[str, Any]) -> None:
+    parent.send(Ready())
+    while not isinstance(task := parent.inbox.get(), Stop):
         try:
-            value = work[asked["do"]](asked)
+            response = _handle(task)
         except AuctuneError as error:
-            parent.send({"kind": "failed", "id": asked["id"], **error_record(error)})
+            parent.send(Failed(error=ErrorRecord.of(error)))
         else:
-            parent.send({"kind": "done", "id": asked["id"], "value": value})
+            parent.send(response)
+
+
+def _handle(task: DataTask) -> DataResponse:
+    match task:
+        case Prepare():
+            raise AssertionError("there is no base")
+        case SizeFile():
+            dataset = read_dataset(task.path, task.place)
+            return FileSized(value=_facts(dataset, _lines(task.path, task.place), task.max_length))
+        case StoreFile():
+            # What would be stored is named after the length of its rows.
+            read_dataset(task.path, task.place)
+            tokens_folder(task.path).mkdir(exist_ok=True)
+            (tokens_folder(task.path) / str(task.max_length)).touch(exist_ok=False)
+            return FileStored()
+        case MeasureFile():
+            return FileMeasured(value=_raw_size(_lines(task.path, task.place)))
+        case AppraiseFile():
+            return FileAppraised(value=_appraise(task))
+        case RepairFile():
+            return FileRepaired(value=RepairVendor(task.vendor).repair(task.source, task.target))
+        case ReadAdapter():
+            return AdapterRead(value=read_start(task.path, task.place)[0])
+        case ArchiveFolder():
+            return FolderArchived(value=archive_folder(task.folder, task.target, task.name))
 
 
 def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:
@@ -58,55 +91,22 @@ def _lines(path: Path, place: str) -> list[str]:
     return lines
 
 
-def _size(asked: Message) -> Any:
-    path, place = Path(asked["path"]), asked["place"]
-    dataset = read_dataset(path, place)
-    facts = _facts(dataset, _lines(path, place), asked["max_length"])
-    return FACTS.dump_python(facts, mode="json")
-
-
-def _store(asked: Message) -> None:
-    """What would be stored is named after the length of its rows."""
-    path = Path(asked["path"])
-    read_dataset(path, asked["place"])
-    tokens_folder(path).mkdir(exist_ok=True)
-    (tokens_folder(path) / str(asked["max_length"])).touch(exist_ok=False)
-
-
-def _measure(asked: Message) -> Any:
-    return _raw_size(_lines(Path(asked["path"]), asked["place"])).to_record()
-
-
 def _raw_size(lines: list[str]) -> DataSize:
     mean = sum(len(line.split()) for line in lines) / len(lines)
     return DataSize(len(lines), max(1.0, mean))
 
 
-def _appraise(asked: Message) -> Any:
-    path, place = Path(asked["path"]), asked["place"]
+def _appraise(task: AppraiseFile) -> Appraisal:
+    path, place = task.path, task.place
     lines = _lines(path, place)
     trial = path.with_suffix(".trial")
     offers = []
-    for record in asked["vendors"]:
-        vendor = RepairVendor(REPAIR_PARAMS.validate_python(record))
+    for params in task.vendors:
+        vendor = RepairVendor(params)
         quote = vendor.quote(path)
         if quote is not None:
             vendor.repair(path, trial)
             repaired = read_dataset(trial, place)
-            offers.append(Offer(quote, _facts(repaired, _lines(trial, place), asked["max_length"])))
+            offers.append(Offer(quote, _facts(repaired, _lines(trial, place), task.max_length)))
             trial.unlink()
-    return APPRAISALS.dump_python(Appraisal(_raw_size(lines), tuple(offers)), mode="json")
-
-
-def _repair(asked: Message) -> Any:
-    vendor = RepairVendor(REPAIR_PARAMS.validate_python(asked["vendor"]))
-    return vendor.repair(Path(asked["source"]), Path(asked["target"])).to_json()
-
-
-def _adapter(asked: Message) -> Any:
-    start, _ = read_start(Path(asked["path"]), asked["place"])
-    return START_ADAPTERS.dump_python(start, mode="json")
-
-
-def _archive(asked: Message) -> Any:
-    return asdict(archive_folder(Path(asked["folder"]), Path(asked["target"]), asked["name"]))
+    return Appraisal(_raw_size(lines), tuple(offers))

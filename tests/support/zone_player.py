@@ -11,6 +11,8 @@ import orjson
 
 from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
+from auctune.engine.messages.base import ErrorRecord
+from auctune.engine.messages.node import Lost, NotCompleted, Recovered
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.ledger import HELD
 from auctune.service.storage.events import EventType
@@ -19,6 +21,7 @@ from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.supply import Bid
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.state import SnapshotWriter
+from support.scripted_node import trained_slot
 from support.zones import MadeUpZone
 
 TINY = 1e-9
@@ -222,26 +225,17 @@ class ZonePlayer:
             raise InputError("", "no order", "")
         slot, node = orders[int(self.rng.integers(len(orders)))]
         self.made.executor.orders.pop((slot, node))
-        message: Any = {
-            "kind": "not_completed",
-            "slot": slot,
-            "why": "the node crashed",
-            "stale": False,
-        }
+        self._not_completed(slot, node, "the node crashed")
+
+    def _not_completed(self, slot: int, node: str, why: str) -> None:
+        message = NotCompleted(request="", slot=slot, tasks=(), why=why, begun=True)
         self.made.scheduler.on_message(self.made.zone, node, message)
 
     def _run_out(self, slot: int, node: str) -> None:
         """Memory runs out for each task of an order."""
         tasks = self.made.executor.orders.pop((slot, node))
-        error = {"place": "", "found": "out of memory", "expected": "", "out_of_memory": True}
-        message: Any = {
-            "kind": "trained",
-            "slot": slot,
-            "seconds": 1.0,
-            "results": {},
-            "refused": {task.job.id: error for task in tasks},
-            "stale": False,
-        }
+        error = ErrorRecord("", "out of memory", "", out_of_memory=True)
+        message = trained_slot(slot, refused={task.job.id: error for task in tasks})
         self.made.scheduler.on_message(self.made.zone, node, message)
         self.seen["run_out"] += 1
 
@@ -253,22 +247,16 @@ class ZonePlayer:
 
     def lose(self) -> None:
         node = self._node()
-        for slot, name in list(self.made.executor.orders):
-            if name == node:
-                del self.made.executor.orders[slot, name]
-        self.made.scheduler.on_message(
-            self.made.zone, node, {"kind": "lost", "how": "crashed", "missing": False}
-        )
-        message: Any = {
-            "kind": "not_completed",
-            "slot": None,
-            "why": "the node is lost",
-            "stale": False,
-        }
-        self.made.scheduler.on_message(self.made.zone, node, message)
+        slots = [slot for slot, name in self.made.executor.orders if name == node]
+        for slot in slots:
+            del self.made.executor.orders[slot, node]
+        lost = Lost(how="crashed", missing=False)
+        self.made.scheduler.on_message(self.made.zone, node, lost)
+        for slot in slots:
+            self._not_completed(slot, node, "the node is lost")
 
     def back(self) -> None:
-        self.made.scheduler.on_message(self.made.zone, self._node(), {"kind": "recovered"})
+        self.made.scheduler.on_message(self.made.zone, self._node(), Recovered())
 
     def drain(self) -> None:
         self.made.zone.drain_node(self._node(), "drained")

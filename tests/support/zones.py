@@ -11,6 +11,7 @@ import orjson
 from auctune.device_profile import Mix, Origin, Profile, SweepPoint
 from auctune.domain import Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
+from auctune.engine.messages.node import TaskResult
 from auctune.engine.runtime.supervisor import Executor
 from auctune.registry import build
 from auctune.service.datasets.repairer import VendorOffer
@@ -25,6 +26,7 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import AnyZone, OnDone
+from support.scripted_node import trained_slot
 
 SLOT_SECONDS = 10.0
 SLOTS = 12
@@ -218,20 +220,18 @@ class MadeUpZone:
             total = order.job.epochs * 40 if job is None else job.total_rows
             rows = max(before, min(total, before + int(share * (order.target - before))))
             done = "done" if rows >= total else state
-            results[order.job.id] = {
-                "rows": rows,
-                "total_rows": total,
-                "tokens": rows * 40,
-                "steps": rows // 8,
-                "state": done,
-                "losses": [[rows // 8, rows, rows * 40, 1.0, 0.5]],
-                "validation": [],
-                "note": "",
-                "exported": done == "done",
-            }
-        message: Any = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": results}
-        message |= {"refused": {}, "stale": False}
-        self.scheduler.on_message(self.zone, node, message)
+            results[order.job.id] = TaskResult(
+                rows=rows,
+                total_rows=total,
+                tokens=rows * 40,
+                steps=rows // 8,
+                state=done,
+                losses=((rows // 8, rows, rows * 40, 1.0, 0.5),),
+                validation=(),
+                note="",
+                exported=done == "done",
+            )
+        self.scheduler.on_message(self.zone, node, trained_slot(slot, results=results))
         self.keep()
 
     def pass_slots(self, count: int = 1) -> None:

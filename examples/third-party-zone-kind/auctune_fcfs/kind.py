@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from auctune.domain import InputError
 from auctune.engine.base_facts import Alone, Report, learn_base
 from auctune.engine.runtime.local import LocalLauncher
-from auctune.engine.runtime.messages import NodeSettings, node_workers
+from auctune.engine.runtime.nodes import NodeSettings, node_workers
 from auctune.engine.runtime.supervisor import Executor
 from auctune.service.config.fields import Amount, RelativePath
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements

@@ -19,16 +19,18 @@ from pathlib import Path
 from auctune.atomic_files import write_atomically
 from auctune.device_profile import Profile, read_profile, write_profile
 from auctune.domain import InputError
-from auctune.engine.runtime.channel import OnMessage, read_error
-from auctune.engine.runtime.local import start_node
-from auctune.engine.runtime.messages import (
+from auctune.engine.messages.base import Missing, Preparing
+from auctune.engine.messages.node import (
+    Measure,
     Measured,
-    NodeError,
-    NodeSettings,
-    Ready,
-    WorkerMessage,
-    measure_request,
+    Measuring,
+    NodeReady,
+    NodeReply,
+    RequestFailed,
 )
+from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.runtime.local import start_node
+from auctune.engine.runtime.nodes import NodeError, NodeSettings
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.train.host import cpu_name, library_versions
 from auctune.train.tiny import TINY
@@ -236,53 +238,53 @@ def _learn(
     Raises:
         NodeError: if the worker ends; unless it `waits`, also if there is no machine for it.
     """
-    inbox: queue.SimpleQueue[WorkerMessage | None] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[NodeReply | None] = queue.SimpleQueue()
     # A path of this machine is nothing for clients, who read what a service waits for.
     folder = Path(settings.base)
     report(f"loading the base {folder.name if folder.is_absolute() else settings.base}", 0.0)
     process = start(settings, inbox.put)
     try:
         ready = _await_result(inbox, process, report, waits=waits)
-        assert ready["kind"] == "ready"
-        file = _profile_file(kept, ready["origin"])
+        assert isinstance(ready, NodeReady)
+        file = _profile_file(kept, ready.origin)
         if given is not None:
-            _check_profile(given, settings.base, ready["architecture"])
-            return BaseFacts(settings.base, ready["base_digest"], ready["context_tokens"], given)
+            _check_profile(given, settings.base, ready.architecture)
+            return BaseFacts(settings.base, ready.base_digest, ready.context_tokens, given)
         try:
             profile = read_profile(file)
         except InputError:
             # Not measured yet, or by another release.
             alone(report)
-            process.send(measure_request())
+            process.send(Measure())
             measured = _await_result(inbox, process, report)
-            assert measured["kind"] == "measured"
-            profile = Profile.from_json(measured["profile"], "profile")
+            assert isinstance(measured, Measured)
+            profile = Profile.from_json(measured.profile, "profile")
             write_profile(profile, file)
     finally:
         process.stop(_STOP_SECONDS)
-    return BaseFacts(settings.base, ready["base_digest"], ready["context_tokens"], profile)
+    return BaseFacts(settings.base, ready.base_digest, ready.context_tokens, profile)
 
 
 def _await_result(
-    inbox: "queue.SimpleQueue[WorkerMessage | None]",
+    inbox: "queue.SimpleQueue[NodeReply | None]",
     process: WorkerHandle,
     report: Report,
     *,
     waits: bool = True,
-) -> Ready | Measured:
+) -> NodeReady | Measured:
     while True:
-        message = inbox.get()
-        if message is None:
-            raise NodeError(f"the base cannot be measured: {process.exit_reason()}")
-        if message["kind"] in ("ready", "measured"):
-            return message
-        if message["kind"] == "failed":
-            raise read_error(message, NodeError)
-        if message["kind"] == "preparing":
-            report(message["what"], message["share"])
-        if message["kind"] == "measuring":
-            report(f"measuring the device: {message['what']}", message["share"])
-        if message["kind"] == "missing":
-            if not waits:
-                raise NodeError(message["what"])
-            report(f"waiting: {message['what']}", 0.0)
+        match message := inbox.get():
+            case None:
+                raise NodeError(f"the base cannot be measured: {process.exit_reason()}")
+            case NodeReady() | Measured():
+                return message
+            case RequestFailed(error=error):
+                raise error.to_error(NodeError)
+            case Preparing():
+                report(message.what, message.share)
+            case Measuring():
+                report(f"measuring the device: {message.what}", message.share)
+            case Missing() if not waits:
+                raise NodeError(message.what)
+            case Missing():
+                report(f"waiting: {message.what}", 0.0)

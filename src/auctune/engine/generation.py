@@ -10,21 +10,27 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any
 from weakref import WeakSet
 
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
 from auctune.domain.generation import AnswerEnd, Piece, Request, RequestSize, RowsScored
-from auctune.engine.runtime.channel import Alive, ErrorRecord, Failed, OnMessage, read_error
+from auctune.engine.messages.base import Failed
+from auctune.engine.messages.generation import (
+    GENERATOR_MESSAGES,
+    Cancel,
+    Generate,
+    Generated,
+    GeneratorReply,
+    MeasureSizes,
+    SizesMeasured,
+)
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
 
 _WORKER = "auctune.engine.workers.generation"
-
-REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
-PIECES: TypeAdapter[Piece] = TypeAdapter(Piece)
-SIZES = TypeAdapter(list[RequestSize])
 
 
 class InferenceError(AuctuneError):
@@ -64,38 +70,6 @@ class GeneratorSettings:
 SETTINGS = TypeAdapter(GeneratorSettings)
 
 
-class GeneratorReady(TypedDict):
-    """The base is loaded."""
-
-    kind: Literal["ready"]
-
-
-class Generated(TypedDict):
-    """A piece of a request's reply, as plain values."""
-
-    kind: Literal["generated"]
-    id: str
-    piece: dict[str, Any]
-
-
-class Measured(TypedDict):
-    """The sizes of some requests, as plain values."""
-
-    kind: Literal["measured"]
-    id: str
-    sizes: list[dict[str, Any]]
-
-
-class Refused(ErrorRecord):
-    """A request that cannot be answered."""
-
-    kind: Literal["refused"]
-    id: str
-
-
-GenerationMessage = Alive | Failed | GeneratorReady | Generated | Measured | Refused
-
-
 def start_generator(
     settings: GeneratorSettings,
     on_message: OnMessage,
@@ -107,7 +81,14 @@ def start_generator(
     argument = SETTINGS.dump_python(settings, mode="json")
     device = settings.device
     return WorkerProcess(
-        _WORKER, argument, on_message, lock=lock, log=log, device=device, fork=True
+        _WORKER,
+        argument,
+        on_message,
+        GENERATOR_MESSAGES,
+        lock=lock,
+        log=log,
+        device=device,
+        fork=True,
     )
 
 
@@ -137,7 +118,7 @@ class Generator:
         self._log = log
         self._process: AsyncWorker | None = None
         self._ids = count(1)
-        self._requests: dict[str, asyncio.Queue[Piece | list[RequestSize] | AuctuneError]] = {}
+        self._requests: dict[str, asyncio.Queue[Piece | SizesMeasured | AuctuneError]] = {}
         self._stopped = ""
         self._idle: asyncio.TimerHandle | None = None
         self._endings: WeakSet[AsyncWorker] = WeakSet()
@@ -155,36 +136,39 @@ class Generator:
                 any `AnswerPiece` or `RowScored`.
             InferenceError: if the process ends, or cannot be started.
         """
-        content = REQUESTS.dump_python(request, mode="json")
-        message = {"do": "generate", "request": content}
+        message = Generate(id=self._next_id(), request=request)
         async with aclosing(self._replies(message, request.num_replies)) as pieces:
             async for piece in pieces:
                 yield piece
 
-    async def measure(self, requests: Sequence[Request]) -> list[RequestSize]:
+    async def measure(self, requests: Sequence[Request]) -> Sequence[RequestSize]:
         """Return how many tokens requests may take; errors as of `generate`."""
-        content = [REQUESTS.dump_python(one, mode="json") for one in requests]
-        async with aclosing(self._replies({"do": "measure", "requests": content}, 1)) as replies:
-            sizes: list[RequestSize] = await anext(replies)
-        return sizes
+        message = MeasureSizes(id=self._next_id(), requests=tuple(requests))
+        async with aclosing(self._replies(message, 1)) as replies:
+            measured: SizesMeasured = await anext(replies)
+        return measured.sizes
 
-    async def _replies(self, message: dict[str, Any], num_open: int) -> AsyncGenerator[Any]:
+    def _next_id(self) -> str:
+        return str(next(self._ids))
+
+    async def _replies(
+        self, message: Generate | MeasureSizes, num_open: int
+    ) -> AsyncGenerator[Any]:
         """Send a request and yield its replies until so many are complete."""
-        id_ = str(next(self._ids))
-        inbox = self._requests[id_] = asyncio.Queue()
+        inbox = self._requests[message.id] = asyncio.Queue()
         try:
-            self._started().send({**message, "id": id_})
+            self._started().send(message)
             while num_open:
                 found = await inbox.get()
                 if isinstance(found, AuctuneError):
                     num_open = 0
                     raise found
-                num_open -= isinstance(found, AnswerEnd | RowsScored | list)
+                num_open -= isinstance(found, AnswerEnd | RowsScored | SizesMeasured)
                 yield found
         finally:
-            del self._requests[id_]
+            del self._requests[message.id]
             if num_open and self._process is not None:
-                self._process.send({"do": "cancel", "id": id_})
+                self._process.send(Cancel(id=message.id))
             if not self._requests:
                 loop = asyncio.get_running_loop()
                 self._idle = loop.call_later(self._idle_seconds, self._end, "is idle")
@@ -212,16 +196,21 @@ class Generator:
     def _start(self, on_message: OnMessage) -> WorkerProcess:
         return start_generator(self._settings, on_message, lock=self._lock, log=self._log)
 
-    def _on_message(self, message: GenerationMessage) -> None:
-        if message["kind"] == "failed":
-            self._end(str(read_error(message, InferenceError)))
-        elif message["kind"] == "refused":
-            if (inbox := self._requests.get(message["id"])) is not None:
-                inbox.put_nowait(read_error(message, InferenceError))
-        elif message["kind"] == "generated" and message["id"] in self._requests:
-            self._requests[message["id"]].put_nowait(PIECES.validate_python(message["piece"]))
-        elif message["kind"] == "measured" and message["id"] in self._requests:
-            self._requests[message["id"]].put_nowait(SIZES.validate_python(message["sizes"]))
+    def _on_message(self, message: GeneratorReply) -> None:
+        match message:
+            case Failed(request=""):
+                self._end(str(message.error.to_error(InferenceError)))
+            case Failed():
+                self._deliver(message.request, message.error.to_error(InferenceError))
+            case Generated():
+                self._deliver(message.request, message.piece)
+            case SizesMeasured():
+                self._deliver(message.request, message)
+
+    def _deliver(self, id_: str, found: Piece | SizesMeasured | AuctuneError) -> None:
+        # A request that was cancelled has no inbox any more.
+        if (inbox := self._requests.get(id_)) is not None:
+            inbox.put_nowait(found)
 
     def _end(self, why: str) -> None:
         """Let go of the process; its requests fail."""

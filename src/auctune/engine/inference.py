@@ -25,15 +25,9 @@ from auctune.domain.generation import (
     ScoreRequest,
 )
 from auctune.domain.paired_evaluation import EvaluationProgress, both
-from auctune.engine.generation import (
-    PIECES,
-    REQUESTS,
-    GenerationMessage,
-    GeneratorSettings,
-    InferenceError,
-    start_generator,
-)
-from auctune.engine.runtime.channel import read_error
+from auctune.engine.generation import GeneratorSettings, InferenceError, start_generator
+from auctune.engine.messages.base import Failed
+from auctune.engine.messages.generation import Generate, Generated, GeneratorReply
 
 EVALUATIONS = TypeAdapter(Evaluation)
 Report = Callable[[str, float], None]
@@ -125,32 +119,27 @@ class _OwnProcess:
     """A process that generates answers for one caller, which waits for them."""
 
     def __init__(self, settings: GeneratorSettings) -> None:
-        self._inbox: queue.SimpleQueue[GenerationMessage | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[GeneratorReply | None] = queue.SimpleQueue()
         self._process = start_generator(settings, self._inbox.put)
 
     def replies(self, requests: Sequence[Request]) -> Iterator[tuple[int, Piece]]:
         """Yield the pieces of the replies, each with the number of its request."""
         for number, request in enumerate(requests):
-            content = REQUESTS.dump_python(request, mode="json")
-            self._process.send({"do": "generate", "id": str(number), "request": content})
+            self._process.send(Generate(id=str(number), request=request))
         num_open = sum(request.num_replies for request in requests)
         while num_open:
-            message = self._inbox.get()
-            if message is None:
-                reason = self._process.exit_reason()
-                raise InferenceError(f"the process of the model ended: {reason}")
-            match message["kind"]:
-                case "failed":
-                    raise read_error(message, InferenceError)
-                case "refused":
-                    error = read_error(message, InferenceError)
-                    if isinstance(error, InputError) and error.place == "model":
-                        error = error.at(f"adapter {requests[int(message['id'])].adapter}")
+            match message := self._inbox.get():
+                case None:
+                    reason = self._process.exit_reason()
+                    raise InferenceError(f"the process of the model ended: {reason}")
+                case Failed(request=id_):
+                    error = message.error.to_error(InferenceError)
+                    if id_ and isinstance(error, InputError) and error.place == "model":
+                        error = error.at(f"adapter {requests[int(id_)].adapter}")
                     raise error
-                case "generated":
-                    piece = PIECES.validate_python(message["piece"])
+                case Generated(request=id_, piece=piece):
                     num_open -= isinstance(piece, AnswerEnd | RowsScored)
-                    yield int(message["id"]), piece
+                    yield int(id_), piece
 
     def close(self) -> None:
         self._process.kill()

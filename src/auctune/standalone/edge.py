@@ -26,8 +26,9 @@ from auctune.edge import EdgeJob
 from auctune.engine.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
 from auctune.engine.edge.records import SlotRequest, read_job
-from auctune.engine.edge.site_trainer import JobFailed, SiteTrainer, SlotTrained
+from auctune.engine.edge.site_trainer import SiteTrainer
 from auctune.engine.edge.sites import Sites, check_device, open_sites
+from auctune.engine.messages.sites import JobFailed, SlotTrained
 from auctune.service.config.edge import read_supply, supply_record
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.training import Training

@@ -28,8 +28,8 @@ from auctune.engine.console import RunConsole
 from auctune.engine.market.demand import Bid
 from auctune.engine.market.market_file import read_market
 from auctune.engine.market.report_data import MarketReport
+from auctune.engine.messages.node import NodeMessage, Progress
 from auctune.engine.runtime.local import start_fork_server
-from auctune.engine.runtime.messages import NodeMessage
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.engine.vendors import RepairReport
 from auctune.service.config.zone import AUCTION
@@ -277,15 +277,11 @@ class MarketRun:
             )
         while waiting := scheduler.waiting:
             node, message = self._inbox.get()
-            if message["kind"] != "progress":
+            if not isinstance(message, Progress):
                 zone.call(partial(scheduler.on_message, node=node, message=message))
-            elif node in waiting and not message.get("stale"):
+            elif node in waiting and not message.stale:
                 self._console.training(
-                    slot,
-                    message["task"],
-                    message["rows"],
-                    message["total_rows"],
-                    message["loss"],
+                    slot, message.task, message.rows, message.total_rows, message.loss
                 )
         self._end_jobs()
 

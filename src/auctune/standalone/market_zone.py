@@ -2,11 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from auctune.domain import Decision, InputError, Task
-from auctune.engine.runtime.channel import ErrorRecord
-from auctune.engine.runtime.messages import NodeError, NodeMessage, TaskQuota, Trained
+from auctune.engine.messages.base import ErrorRecord
+from auctune.engine.messages.node import (
+    Ended,
+    Lost,
+    NodeMessage,
+    NotCompleted,
+    Recovered,
+    RequestFailed,
+    TaskQuota,
+    TaskResult,
+    Trained,
+)
+from auctune.engine.runtime.nodes import NodeError
 from auctune.engine.runtime.supervisor import Executor
 from auctune.service.zones.auction.job import AuctionJob
 from auctune.service.zones.auction.state import AuctionModel
@@ -99,23 +109,23 @@ class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
             InputError: if a task cannot be trained as it stands.
         """
         slot, is_waiting = zone.event_slot, node in self.waiting
-        match message["kind"]:
-            case "failed":
+        match message:
+            case RequestFailed():
                 # A worker that could not start answers no request.
-                if not message["request"] or not message.get("stale"):
-                    raise _node_failure(node, message)
-            case "ended":
-                self._exits[node] = f"ended {message['exits']} times in a row: {message['how']}"
+                if not message.request or not message.stale:
+                    raise _node_failure(node, message.error)
+            case Ended():
+                self._exits[node] = f"ended {message.exits} times in a row: {message.how}"
                 if is_waiting:
-                    _note(zone, f"slot {slot}: node {node} ended ({message['how']})")
-            case "lost" if message["missing"]:
+                    _note(zone, f"slot {slot}: node {node} ended ({message.how})")
+            case Lost(missing=True):
                 # Its worker ended with its machine.
                 self._exits.pop(node, None)
-                _note(zone, f"node {node} is lost ({message['how']}), and is waited for")
-            case "not_completed":
+                _note(zone, f"node {node} is lost ({message.how}), and is waited for")
+            case NotCompleted():
                 if is_waiting and node in self._exits:
                     raise NodeError(f"node {node} {self._exits[node]}")
-            case "recovered" if is_waiting:
+            case Recovered() if is_waiting:
                 del self._in_flight[slot, node]
                 # That node alone: what another one had no memory for waits for the next slot.
                 self._dispatch_node(zone, node, self._assignments(zone)[node])
@@ -148,19 +158,19 @@ class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
 
     def _on_trained(self, zone: MarketZone, node: str, message: Trained) -> None:
         self._exits.pop(node, None)
-        slot = message["slot"]
-        for name, error in message["refused"].items():
-            if not error.get("out_of_memory"):
+        slot = message.slot
+        for name, error in message.refused.items():
+            if not error.out_of_memory:
                 raise _node_failure(node, error)
             # A run that is resumed tries the slot again.
             if not zone.admitted_jobs[name].cells_from(slot + 1):
-                raise NodeError(f"node {node}: {name}: {error['found']}, in its last slot")
-            zone.note(name, f"slot {slot}: {error['found']}; its next slot trains what is left")
-        super()._on_trained(zone, node, {**message, "refused": {}})
+                raise NodeError(f"node {node}: {name}: {error.found}, in its last slot")
+            zone.note(name, f"slot {slot}: {error.found}; its next slot trains what is left")
+        super()._on_trained(zone, node, replace(message, refused={}))
 
-    def _on_result(self, zone: MarketZone, job: AuctionJob, result: Mapping[str, Any]) -> None:
-        if result["note"]:
-            zone.note(job.id, result["note"])
+    def _on_result(self, zone: MarketZone, job: AuctionJob, result: TaskResult) -> None:
+        if result.note:
+            zone.note(job.id, result.note)
 
 
 def _note(zone: MarketZone, text: str) -> None:
@@ -168,7 +178,7 @@ def _note(zone: MarketZone, text: str) -> None:
     zone.record(JobNoted(text=text))
 
 
-def _node_failure(node: str, message: ErrorRecord) -> Exception:
-    if not message["place"]:
-        return NodeError(f"node {node}: {message['found']}")
-    return InputError(f"node {node}: {message['place']}", message["found"], message["expected"])
+def _node_failure(node: str, error: ErrorRecord) -> Exception:
+    if not error.place:
+        return NodeError(f"node {node}: {error.found}")
+    return InputError(f"node {node}: {error.place}", error.found, error.expected)

@@ -14,8 +14,16 @@ from auctune.engine.data.examiner import Examiner
 from auctune.engine.market.demand import Appraiser, Bid, Request, make_bids
 from auctune.engine.market.market_file import MarketFile, Resolve
 from auctune.engine.market.supply import make_cluster, threads_per_node
+from auctune.engine.messages.node import (
+    Measure,
+    Measured,
+    Measuring,
+    NodeReady,
+    NodeReply,
+    RequestFailed,
+)
 from auctune.engine.runtime.local import start_node
-from auctune.engine.runtime.messages import NodeError, NodeSettings, WorkerMessage, measure_request
+from auctune.engine.runtime.nodes import NodeError, NodeSettings
 from auctune.engine.vendors import RepairVendor
 from auctune.registry import build, check_settings, settled_settings
 from auctune.sim.engine import warm_up
@@ -255,22 +263,22 @@ def _load_base(name: str, dtype: str, cache: Path, report: Report) -> Base:
 
 def _measure(market: MarketFile, name: str, base: str, cache: Path, report: Report) -> Profile:
     """Measure a node type in a process like the one that will train."""
-    inbox: queue.SimpleQueue[WorkerMessage | None] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[NodeReply | None] = queue.SimpleQueue()
     process = start_node(node_settings(market, name, base, cache), inbox.put)
     try:
         while True:
-            message = inbox.get()
-            if message is None:
-                raise NodeError(f"measuring {name} failed: {process.exit_reason()}")
-            if message["kind"] == "ready":
-                process.send(measure_request())
-            elif message["kind"] == "measuring":
-                report(f"measuring {name}: {message['what']}", message["share"])
-            elif message["kind"] == "failed":
-                place = f"node_types.{name}: {message['place']}"
-                raise InputError(place, message["found"], message["expected"])
-            elif message["kind"] == "measured":
-                return Profile.from_json(message["profile"], f"profile of {name}")
+            match message := inbox.get():
+                case None:
+                    raise NodeError(f"measuring {name} failed: {process.exit_reason()}")
+                case NodeReady():
+                    process.send(Measure())
+                case Measuring():
+                    report(f"measuring {name}: {message.what}", message.share)
+                case RequestFailed(error=error):
+                    place = f"node_types.{name}: {error.place}"
+                    raise InputError(place, error.found, error.expected)
+                case Measured():
+                    return Profile.from_json(message.profile, f"profile of {name}")
     finally:
         process.stop()
 

@@ -19,9 +19,10 @@ from typing import Any, ClassVar
 
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
+from auctune.engine.messages.pool import MemoryState
 from auctune.engine.pool.bundle import Bundle, BundleJob
 from auctune.engine.pool.clock import Clock, WallClock
-from auctune.engine.pool.device import MemoryState, PoolDevice
+from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.events import (
     ExitReason,
     JobLeft,

@@ -9,13 +9,15 @@ import pytest
 from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.engine.base_facts import BaseFacts, Elsewhere, StartNode, learn_base
-from auctune.engine.runtime.channel import Message, OnMessage
-from auctune.engine.runtime.messages import NodeError, NodeSettings
+from auctune.engine.messages.base import Missing
+from auctune.engine.messages.node import NodeReady, NodeReply
+from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.runtime.nodes import NodeError, NodeSettings
 from auctune.engine.runtime.worker import WorkerHandle
 from support.zones import made_up_profile
 
 SETTINGS = NodeSettings("tiny", "cache")
-NOBODY = {"kind": "missing", "what": "no Ray node with 'auctune:alpha' is in the cluster"}
+NOBODY = Missing(what="no Ray node with 'auctune:alpha' is in the cluster")
 
 
 @dataclass
@@ -41,7 +43,7 @@ class Scripted:
         self.stopped = True
 
 
-def saying(*messages: Message | None) -> tuple[StartNode, Scripted]:
+def saying(*messages: NodeReply | None) -> tuple[StartNode, Scripted]:
     link = Scripted()
 
     def start(_: NodeSettings, hear: OnMessage) -> WorkerHandle:
@@ -52,19 +54,18 @@ def saying(*messages: Message | None) -> tuple[StartNode, Scripted]:
     return start, link
 
 
-def ready(digest: str) -> Message:
+def ready(digest: str) -> NodeReady:
     origin = made_up_profile().origin
-    return {
-        "kind": "ready",
-        "base_digest": digest,
-        "architecture": origin.architecture,
-        "context_tokens": 512,
-        "origin": origin.key,
-    }
+    return NodeReady(
+        base_digest=digest,
+        architecture=origin.architecture,
+        context_tokens=512,
+        origin=origin.key,
+    )
 
 
 def learn(
-    kept: Path, *messages: Message | None, name: str = "north", given: Profile | None = None
+    kept: Path, *messages: NodeReply | None, name: str = "north", given: Profile | None = None
 ) -> BaseFacts:
     start, link = saying(*messages)
     try:
@@ -77,7 +78,7 @@ def learn(
 
 @pytest.mark.parametrize("silence", [NOBODY, None])
 def test_a_place_where_nobody_is_any_more_is_as_it_was_last(
-    tmp_path: Path, silence: Message | None
+    tmp_path: Path, silence: NodeReply | None
 ) -> None:
     facts = learn(tmp_path, ready("one"))
     assert (facts.digest, facts.context_tokens) == ("one", 512)

@@ -17,7 +17,7 @@ from auctune.edge import EdgeCommitment, EdgeJob, EdgePlan, Eris, ErisParams
 from auctune.engine.edge.edge_folder import SlotOutcome
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
 from auctune.engine.edge.records import SlotRequest
-from auctune.engine.edge.site_trainer import JobFailed, SlotEnd, SlotLost, SlotTrained
+from auctune.engine.messages.sites import JobFailed, SlotEnd, SlotLost, SlotTrained
 from auctune.replay.edge import EdgeVerifier
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.standalone.edge import (

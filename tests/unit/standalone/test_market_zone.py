@@ -1,14 +1,24 @@
 """The zone of a market file and the scheduler of its slots, with nodes that a test answers for."""
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from auctune.domain import InputError, Reason, Task
 from auctune.domain.data_size import DataSize
-from auctune.engine.runtime.messages import NodeError
+from auctune.engine.messages.base import ErrorRecord
+from auctune.engine.messages.node import (
+    Ended,
+    Lost,
+    NodeMessage,
+    NotCompleted,
+    Recovered,
+    RequestFailed,
+    TaskResult,
+)
+from auctune.engine.runtime.nodes import NodeError
 from auctune.registry import build
 from auctune.replay.auction import AuctionVerifier
 from auctune.service.jobs.training import Training
@@ -18,7 +28,10 @@ from auctune.service.zones.auction.supply import Bid
 from auctune.standalone.folder import RunFolder
 from auctune.standalone.market_zone import MarketScheduler, MarketZone
 from auctune.standalone.zone import LogicalClock
+from support.scripted_node import trained_slot
 from support.zones import EPOCH, SLOT_SECONDS, SLOTS, MemoryLog, OrdersKept, made_up_supply
+
+NOT_COMPLETED = NotCompleted(request="", slot=0, tasks=(), why="it is lost", begun=False)
 
 
 class MadeUpMarket:
@@ -58,31 +71,22 @@ class MadeUpMarket:
     def _task(self, name: str, bid: Bid) -> Task:
         return self.supply.task(bid, self.clock.slots, 0, SLOTS - 1)
 
-    def send(self, node: str, **message: Any) -> None:
+    def send(self, node: str, message: NodeMessage) -> None:
         """Have a message of a node handled."""
-        self.scheduler.on_message(self.zone, node, message)  # type: ignore[arg-type]
+        self.scheduler.on_message(self.zone, node, message)
 
     def trained(self, node: str, *, out_of_memory: bool = False) -> None:
         """Have a node answer its order, with all of it or nothing."""
         (slot, _), order = next(one for one in self.executor.orders.items() if one[0][1] == node)
         del self.executor.orders[slot, node]
-        error = {"place": "", "found": "out of memory", "expected": "", "out_of_memory": True}
+        error = ErrorRecord("", "out of memory", "", out_of_memory=True)
         results = {
-            one.job.id: {
-                "rows": one.target, "total_rows": 300, "tokens": 0, "steps": 0,
-                "state": "training", "losses": [], "validation": [], "note": "", "exported": False,
-            }
+            one.job.id: TaskResult(one.target, 300, 0, 0, "training", (), (), "", exported=False)
             for one in order
-        }  # fmt: skip
+        }
         refused = {one.job.id: error for one in order} if out_of_memory else {}
-        self.send(
-            node,
-            kind="trained",
-            slot=slot,
-            seconds=1.0,
-            results={} if out_of_memory else results,
-            refused=refused,
-        )
+        results = {} if out_of_memory else results
+        self.send(node, trained_slot(slot, results=results, refused=refused))
 
     def nodes(self) -> dict[str, str]:
         """Jobs of the first slot, by the node that trains them."""
@@ -124,9 +128,9 @@ def test_a_node_that_recovers_gets_its_slot_again_and_no_other_node_does(
     jobs = market.nodes()
     market.trained("n0", out_of_memory=True)
     assert market.scheduler.waiting == {"n1"}
-    market.send("n1", kind="ended", how="exit code 1", exits=1, backoff=1.0)
+    market.send("n1", Ended(how="exit code 1", exits=1, backoff=1.0))
 
-    market.send("n1", kind="recovered")
+    market.send("n1", Recovered())
 
     assert market.scheduler.waiting == {"n1"}
     assert market.executor.given[2:] == [(0, "n1", jobs["n1"])]
@@ -140,33 +144,35 @@ def test_a_node_that_recovers_gets_its_slot_again_and_no_other_node_does(
 
 def test_a_node_without_a_slot_to_train_recovers_without_one(market: MadeUpMarket) -> None:
     market.trained("n1")
-    market.send("n1", kind="recovered")
+    market.send("n1", Recovered())
     assert market.executor.given[2:] == []
 
 
 def test_a_lost_machine_is_waited_for(market: MadeUpMarket) -> None:
-    market.send("n0", kind="ended", how="is gone", exits=1, backoff=1.0)
-    market.send("n0", kind="lost", how="its machine is gone", missing=True)
-    market.send("n0", kind="not_completed", slot=0, why="it is lost")
+    market.send("n0", Ended(how="is gone", exits=1, backoff=1.0))
+    market.send("n0", Lost(how="its machine is gone", missing=True))
+    market.send("n0", NOT_COMPLETED)
 
     assert market.scheduler.waiting == {"n0", "n1"}
     assert market.notes()[-1] == "node n0 is lost (its machine is gone), and is waited for"
-    market.send("n0", kind="recovered")
+    market.send("n0", Recovered())
     assert [node for _, node, _ in market.executor.given[2:]] == ["n0"]
 
 
 def test_a_worker_that_exits_again_and_again_ends_the_run(market: MadeUpMarket) -> None:
-    market.send("n0", kind="ended", how="exit code 1", exits=3, backoff=1.0)
-    market.send("n0", kind="lost", how="exit code 1", missing=False)
+    market.send("n0", Ended(how="exit code 1", exits=3, backoff=1.0))
+    market.send("n0", Lost(how="exit code 1", missing=False))
 
     with pytest.raises(NodeError, match=r"node n0 ended 3 times in a row: exit code 1"):
-        market.send("n0", kind="not_completed", slot=0, why="it is lost")
+        market.send("n0", NOT_COMPLETED)
 
 
 def test_a_request_that_fails_ends_the_run_with_its_reason(market: MadeUpMarket) -> None:
-    error = {"place": "task a: data", "found": "is gone", "expected": "a file"}
+    failed = RequestFailed(
+        error=ErrorRecord("task a: data", "is gone", "a file"), request="0/n0/1", slot=0
+    )
     with pytest.raises(InputError, match="node n0: task a: data: is gone; expected a file"):
-        market.send("n0", kind="failed", request="0/n0/1", slot=0, **error)
-    market.send("n0", kind="failed", request="0/n0/1", slot=0, stale=True, **error)
+        market.send("n0", failed)
+    market.send("n0", replace(failed, stale=True))
     with pytest.raises(NodeError, match="node n0: no base"):
-        market.send("n0", kind="failed", request="", place="", found="no base", expected="")
+        market.send("n0", RequestFailed(error=ErrorRecord("", "no base", ""), stale=True))

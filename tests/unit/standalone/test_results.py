@@ -7,8 +7,8 @@ from typing import Any
 
 from auctune.domain import Cell, Decision, Reason, Schedule, Task
 from auctune.engine.market.report_data import TaskState
+from auctune.engine.messages.node import TaskResult
 from auctune.engine.records import decision_record, read_decision
-from auctune.engine.runtime.messages import TaskResult
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.standalone.folder import write_json
 from auctune.standalone.results import report_task

@@ -8,24 +8,16 @@ import hashlib
 import shutil
 import stat
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.atomic_files import atomic_file
 from auctune.domain import InputError
+from auctune.engine.messages.data import Archived
 
 # The first that the format can name.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
 _MODE = stat.S_IFREG | 0o644
-
-
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """An archive that was written: its size in bytes and its SHA-256, in hexadecimal."""
-
-    bytes: int
-    sha256: str
 
 
 def archive_folder(folder: Path, target: Path, name: str) -> Archived:

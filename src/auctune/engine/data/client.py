@@ -7,29 +7,33 @@ long a request about a file may run follows from the file's size, and how much m
 bounded.
 """
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from itertools import count
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.domain.start_adapter import StartAdapter
-from auctune.engine.data.archive import Archived
 from auctune.engine.data.examination import examination_digest
-from auctune.engine.data.facts import (
-    APPRAISALS,
-    FACTS,
-    REPAIR_PARAMS,
-    START_ADAPTERS,
-    Appraisal,
-    DataFacts,
-)
 from auctune.engine.data.process import DataError, DataProcess, Request
-from auctune.engine.runtime.channel import Message
+from auctune.engine.messages.data import (
+    Appraisal,
+    AppraiseFile,
+    Archived,
+    ArchiveFolder,
+    DataFacts,
+    DataTask,
+    FileRequest,
+    MeasureFile,
+    Prepare,
+    ReadAdapter,
+    RepairFile,
+    SizeFile,
+    StoreFile,
+)
 from auctune.engine.vendors import RepairParams, RepairReport
 from auctune.train.stored_tokens import tokens_folder
 
@@ -52,11 +56,6 @@ _MEMORY_BYTES = 2 * 1024**3
 # One core for each process: the others are the trainers'.
 _ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-
-_REPAIRS = ("appraise", "repair")
-_EXAMINATIONS = ("size", "store", "measure", "appraise", "adapter")
-
-T = TypeVar("T")
 
 
 class DataClient:
@@ -97,7 +96,6 @@ class DataClient:
             raise InputError("seconds", f"{seconds!r}", "a number > 0")
         self._seconds, self._max_file_seconds = seconds, max_file_seconds
         self._cache = cache
-        self._ids = count(1)
         argument = {
             "cache": str(cache),
             "memory_bytes": memory_bytes,
@@ -128,7 +126,7 @@ class DataClient:
             owner: whose turn it takes.
             seconds: that it may take; `None`: as all requests.
         """
-        return self._ask({"do": "prepare", "base": base}, _as_it_is, owner, seconds=seconds)
+        return self._request(Prepare(base=base), owner, seconds=seconds)
 
     def examination(self, base: str) -> str:
         """Return the digest of all that sizes by a base follow from; does not wait."""
@@ -154,30 +152,32 @@ class DataClient:
             owner: whose turn it takes.
             store: whether to store its tokens beside it; those of a small file are not worth it.
         """
-        asked: Message = {"do": "size", "base": base, "path": str(path)}
-        asked |= {"place": place, "max_length": max_length}
-        asked["store"] = store and _size(path) > SMALL_BYTES
-        return self._ask(asked, FACTS.validate_python, owner, path)
+        task = SizeFile(
+            base=base,
+            path=path,
+            place=place,
+            max_length=max_length,
+            store=store and _size(path) > SMALL_BYTES,
+        )
+        return self._request(task, owner, path)
 
     def store(
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
     ) -> "Future[None]":
         """Store a data set's tokens beside it, unless they are; arguments as of `size`."""
-        asked: Message = {"do": "store", "base": base, "path": str(path)}
-        asked |= {"place": place, "max_length": max_length}
         if _size(path) <= SMALL_BYTES:
             done: Future[None] = Future()
             done.set_result(None)
             return done
-        return self._ask(asked, _as_it_is, owner, path)
+        task = StoreFile(base=base, path=path, place=place, max_length=max_length)
+        return self._request(task, owner, path)
 
     def measure(
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
     ) -> "Future[DataSize]":
         """How much a data set is that somebody else is to repair; arguments as of `size`."""
-        asked: Message = {"do": "measure", "base": base, "path": str(path)}
-        asked |= {"place": place, "max_length": max_length}
-        return self._ask(asked, DataSize.from_record, owner, path)
+        task = MeasureFile(base=base, path=path, place=place, max_length=max_length)
+        return self._request(task, owner, path)
 
     def appraise(
         self,
@@ -190,62 +190,52 @@ class DataClient:
         owner: str = "",
     ) -> "Future[Appraisal]":
         """Look at a data set that is to be repaired; `vendors` are asked, and work on trial."""
-        asked: Message = {"do": "appraise", "base": base, "path": str(path)}
-        asked |= {"place": place, "max_length": max_length}
-        asked |= {"vendors": [REPAIR_PARAMS.dump_python(vendor, mode="json") for vendor in vendors]}
-        return self._ask(asked, APPRAISALS.validate_python, owner, path)
+        task = AppraiseFile(
+            base=base, path=path, place=place, max_length=max_length, vendors=tuple(vendors)
+        )
+        return self._request(task, owner, path)
 
     def repair(
         self, source: Path, target: Path, vendor: RepairParams, *, owner: str = ""
     ) -> "Future[RepairReport]":
         """Have a vendor repair `source`; `target` appears whole or not at all."""
-        asked: Message = {"do": "repair", "source": str(source), "target": str(target)}
-        asked |= {
-            "vendor": REPAIR_PARAMS.dump_python(vendor, mode="json"),
-            "place": "training_file",
-        }
-        return self._ask(asked, RepairReport.from_json, owner, source)
+        task = RepairFile(source=source, target=target, vendor=vendor, place="training_file")
+        return self._request(task, owner, source)
 
     def adapter(self, path: Path, place: str, *, owner: str = "") -> "Future[StartAdapter]":
         """Read the archive of an adapter that a job is to start from; see `read_start`."""
-        asked: Message = {"do": "adapter", "path": str(path), "place": place}
-        return self._ask(asked, START_ADAPTERS.validate_python, owner, path)
+        return self._request(ReadAdapter(path=path, place=place), owner, path)
 
     def archive(
         self, folder: Path, target: Path, name: str, *, owner: str = ""
     ) -> "Future[Archived]":
         """Pack a folder; see `archive_folder`."""
-        asked: Message = {"do": "archive", "folder": str(folder)}
-        asked |= {"target": str(target), "name": name}
-        return self._ask(asked, lambda value: Archived(**value), owner)
+        return self._request(ArchiveFolder(folder=folder, target=target, name=name), owner)
 
     def close(self) -> None:
         """End the processes; requests that are not done fail."""
         self._short.close()
         self._long.close()
 
-    def _ask(
-        self,
-        message: Message,
-        read: Callable[[Any], T],
-        owner: str,
-        path: Path | None = None,
-        seconds: float | None = None,
-    ) -> "Future[T]":
-        size, is_repair = _size(path), message["do"] in _REPAIRS
+    def _request(
+        self, task: DataTask, owner: str, path: Path | None = None, seconds: float | None = None
+    ) -> "Future[Any]":
+        size, is_repair = _size(path), isinstance(task, AppraiseFile | RepairFile)
         limit = self._seconds if seconds is None else seconds
         if path is not None and seconds is None:
             limit = min(self._max_file_seconds, _LOAD_SECONDS + size / _BYTES_PER_SECOND)
             if is_repair:
                 limit = min(self._seconds, _LOAD_SECONDS + size / _REPAIR_BYTES_PER_SECOND)
         # Files do not change: the same question about one has the same answer.
-        key = failure_key = None
-        if message["do"] in _EXAMINATIONS:
-            key = json.dumps(message)
-            # Whole rows are tokenized, whatever they are truncated to then.
-            failure_key = json.dumps({**message, "max_length": None, "store": None})
-        request = Request(message | {"id": next(self._ids)}, read, owner, limit, key, failure_key)
-        future: Future[T] = Future()
+        key = task if isinstance(task, FileRequest | ReadAdapter) else None
+        failure_key = key
+        # Whole rows are tokenized, whatever they are truncated to then.
+        if isinstance(task, FileRequest):
+            failure_key = replace(task, max_length=0)
+        if isinstance(failure_key, SizeFile):
+            failure_key = replace(failure_key, store=False)
+        request = Request(task, owner, limit, key, failure_key)
+        future: Future[Any] = Future()
         small = SMALL_REPAIR_BYTES if is_repair else SMALL_BYTES
         process = self._short if size <= small else self._long
         process.submit(request, future)
@@ -258,7 +248,3 @@ def _size(path: Path | None) -> int:
         return 0 if path is None else path.stat().st_size
     except OSError:
         return 0
-
-
-def _as_it_is(value: Any) -> Any:
-    return value

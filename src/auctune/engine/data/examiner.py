@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, RowKind, iterate_lines
-from auctune.engine.data.facts import Appraisal, DataFacts, Offer
+from auctune.engine.messages.data import Appraisal, DataFacts, Offer
 from auctune.engine.vendors import RepairVendor
 from auctune.train.rows import TokenizedDataSet, token_cost
 from auctune.train.stored_tokens import TokenWriter, is_stored

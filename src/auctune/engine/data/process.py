@@ -12,15 +12,23 @@ error at once.
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 from auctune.domain import AuctuneError, InputError
-from auctune.engine.runtime.channel import Alive, ErrorRecord, Message, read_error
+from auctune.engine.messages.base import Failed, Ready
+from auctune.engine.messages.data import (
+    DATA_MESSAGES,
+    ArchiveFolder,
+    DataReply,
+    DataResponse,
+    DataTask,
+    Prepare,
+)
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.engine.runtime.mailbox import Mailbox
 
@@ -36,37 +44,12 @@ class DataError(AuctuneError):
     """The data process failed at a request, through no known fault of the data."""
 
 
-class Started(TypedDict):
-    """The process has started: a request's time runs from now on."""
-
-    kind: Literal["started"]
-
-
-class Done(TypedDict):
-    """Response to a request."""
-
-    kind: Literal["done"]
-    id: int
-    value: Any
-
-
-class RequestFailed(ErrorRecord):
-    """A request failed."""
-
-    kind: Literal["failed"]
-    id: int
-
-
-DataMessage = Alive | Started | Done | RequestFailed
-
-
 @dataclass(slots=True, eq=False)
 class Request:
     """A request to a data process.
 
     Attributes:
-        message: what is sent.
-        read: converts the answer.
+        task: what is to be done.
         owner: the user whose turn it takes.
         seconds: that it may run, without the start of its process.
         key: equal for requests with equal answers, which run once; `None`: it runs by itself.
@@ -75,12 +58,11 @@ class Request:
         futures: of all who wait for the answer.
     """
 
-    message: Message
-    read: Callable[[Any], Any]
+    task: DataTask
     owner: str
     seconds: float
-    key: str | None
-    failure_key: str | None = None
+    key: DataTask | None
+    failure_key: DataTask | None = None
     futures: "list[Future[Any]]" = field(default_factory=list)
     num_tries: int = 0
     began: float = 0.0
@@ -166,9 +148,9 @@ class DataProcess:
         self._mailbox = Mailbox()
         self._queue = RequestQueue()
         # Requests that wait or run, by key.
-        self._shared: dict[str, Request] = {}
+        self._shared: dict[DataTask, Request] = {}
         # Errors of those that must not run again, by failure key.
-        self._failed: OrderedDict[str, AuctuneError] = OrderedDict()
+        self._failed: OrderedDict[DataTask, AuctuneError] = OrderedDict()
         self._current: Request | None = None
         self._process: WorkerProcess | None = None
         self._started = False
@@ -233,13 +215,14 @@ class DataProcess:
                 self._module,
                 self._argument,
                 on_message,
+                DATA_MESSAGES,
                 log=self._log,
                 environment=self._environment,
             )
         except OSError as error:
             self._end(f"cannot be started ({error.strerror})")
 
-    def _post_message(self, number: int, message: DataMessage | None) -> None:
+    def _post_message(self, number: int, message: DataReply | None) -> None:
         self._mailbox.post(partial(self._on_message, number, message))
 
     def _poll(self) -> None:
@@ -270,28 +253,31 @@ class DataProcess:
         if self._process is None:
             self._start()
         if self._process is not None:
-            self._process.send(request.message)
+            self._process.send(request.task)
 
-    def _on_message(self, number: int, message: DataMessage | None) -> None:
+    def _on_message(self, number: int, message: DataReply | None) -> None:
         if number != self._number or self._process is None:
             return
-        if message is None:
-            self._end(self._process.exit_reason())
-        elif message["kind"] == "started":
-            self._started = True
-            if self._current is not None:
-                self._current.began = time.monotonic()
-        elif message["kind"] != "alive":
-            request, self._current = self._current, None
-            assert request is not None
-            assert message["id"] == request.message["id"]
-            self._forget(request)
-            if message["kind"] == "done":
-                value = request.read(message["value"])
-                for future in request.futures:
-                    future.set_result(value)
-            else:
-                request.fail(read_error(message, DataError))
+        match message:
+            case None:
+                self._end(self._process.exit_reason())
+            case Ready():
+                # The start of the process is no time of the request.
+                self._started = True
+                if self._current is not None:
+                    self._current.began = time.monotonic()
+            case Failed():
+                self._take_current().fail(message.error.to_error(DataError))
+            case _ if isinstance(message, DataResponse):
+                for future in self._take_current().futures:
+                    future.set_result(message.value)
+
+    def _take_current(self) -> Request:
+        """Return the request that was answered, which is not the current one any more."""
+        request, self._current = self._current, None
+        assert request is not None
+        self._forget(request)
+        return request
 
     def _end(self, how: str | AuctuneError) -> None:
         """Let go of the process; requeue the request that it was at, or fail it.
@@ -309,7 +295,7 @@ class DataProcess:
             self._queue.requeue(request)
             return
         self._forget(request)
-        error = _failure(request.message, how) if isinstance(how, str) else how
+        error = _failure(request.task, how) if isinstance(how, str) else how
         if request.failure_key is not None:
             self._failed[request.failure_key] = error
             if len(self._failed) > _MAX_FAILED:
@@ -325,19 +311,19 @@ class DataProcess:
             self._shared.pop(request.key, None)
 
 
-def _failure(message: Message, how: str) -> AuctuneError:
+def _failure(task: DataTask, how: str) -> AuctuneError:
     """Return the error of a request that ended its process."""
-    if "place" in message:
-        found = f"could not be examined: the data process {how}"
-        return InputError(message["place"], found, "another file, with less or simpler data")
-    return DataError(f"{message['do']}: the data process {how}")
+    if isinstance(task, Prepare | ArchiveFolder):
+        return DataError(f"{task.type}: the data process {how}")
+    found = f"could not be examined: the data process {how}"
+    return InputError(task.place, found, "another file, with less or simpler data")
 
 
 def _late(request: Request) -> AuctuneError:
     """Return the error of a request that took too long."""
-    message, seconds = request.message, request.seconds
-    if "place" not in message:
-        return _failure(message, f"took longer than {seconds:g} s")
+    task, seconds = request.task, request.seconds
+    if isinstance(task, Prepare | ArchiveFolder):
+        return _failure(task, f"took longer than {seconds:g} s")
     limit = f"{seconds:g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
     found = f"takes more than {limit} to examine"
-    return InputError(message["place"], found, "less data in one file: split it")
+    return InputError(task.place, found, "less data in one file: split it")

@@ -1,11 +1,11 @@
 """Jobs, plans, decisions and requests for slots as JSON values, and back, without loss."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-from pydantic import PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import PlainSerializer, PlainValidator
 
 from auctune.domain import Money, Reason
 from auctune.edge.decision import EdgeDecision, EdgePlan, SlotPlan
@@ -97,17 +97,3 @@ class SlotRequest:
     number: int = 1
     is_last: bool = False
     until: float = math.inf
-
-
-_REQUESTS = TypeAdapter(list[SlotRequest])
-
-
-def requests_record(requests: Iterable[SlotRequest]) -> list[dict[str, Any]]:
-    """Return requests as JSON values."""
-    found: list[dict[str, Any]] = _REQUESTS.dump_python(list(requests), mode="json")
-    return found
-
-
-def read_requests(records: Sequence[Mapping[str, Any]]) -> list[SlotRequest]:
-    """Return what `requests_record` made."""
-    return _REQUESTS.validate_python(records)

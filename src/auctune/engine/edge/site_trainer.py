@@ -10,9 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, TypeAdapter
+from typing import Any
 
 from auctune.domain import InputError
 from auctune.domain.errors import AuctuneError, CheckpointError
@@ -23,6 +21,7 @@ from auctune.engine.edge.sites import Sites
 from auctune.engine.edge.slot_run import RowProgress, SlotResult, SlotRun
 from auctune.engine.edge.storage import ChunkStorage, assign_chunks
 from auctune.engine.elastic.errors import SlotError, as_slot_error
+from auctune.engine.messages.sites import JobFailed, SlotEnd, SlotLost, SlotTrained
 from auctune.train.adapter_files import write_adapter_files
 from auctune.train.checkpoint import Checkpoint
 
@@ -31,51 +30,6 @@ _POLL_SECONDS = 0.5
 _NOTICE_SECONDS = 5.0
 _MAX_ATTEMPTS = 3
 _CLOSE_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class SlotTrained:
-    """A job's slot that was trained and saved."""
-
-    job: str
-    outcome: SlotOutcome
-    kind: Literal["trained"] = "trained"
-
-
-@dataclass(frozen=True, slots=True)
-class SlotLost:
-    """A job's slot that was not trained.
-
-    Attributes:
-        job: whose.
-        why: for its owner.
-        failed: whether something went wrong; otherwise a site was lost, or its time is over.
-        out_of_memory: whether memory was too small, as far as that is known.
-        rows_lost: whether rows of a lost site are needed that no other site can read.
-        late: progress when its time was over; None if it was lost for another reason, such as an
-            error.
-    """
-
-    job: str
-    why: str
-    failed: bool = True
-    out_of_memory: bool = False
-    rows_lost: bool = False
-    late: RowProgress | None = None
-    kind: Literal["slot_lost"] = "slot_lost"
-
-
-@dataclass(frozen=True, slots=True)
-class JobFailed:
-    """A job that fails again and again at sites that are alive, and why."""
-
-    job: str
-    why: str
-    kind: Literal["job_failed"] = "job_failed"
-
-
-SlotEnd = SlotTrained | SlotLost | JobFailed
-SLOT_END: TypeAdapter[SlotEnd] = TypeAdapter(Annotated[SlotEnd, Field(discriminator="kind")])
 
 
 @dataclass(slots=True)

@@ -1,68 +1,41 @@
 """Process of the sites of a zone: opens them, then trains slots until it is stopped.
 
-It receives slot {slot, open, requests}, next {open, requests}, prefetch {requests} and stop, and
-sends `SiteMessage`s.
-
-`requests` are `SlotRequest`s: of a slot that has begun, or of the one that comes next, whose
-workers may be started: all of them by `next`, in the room beside a running slot by `prefetch`.
-`open` are the jobs that have not ended: the process releases all others. After `slot` it answers
-for each job of it, and sends slot_done last; a slot that was trained before is reported again.
+Its messages are those of `auctune.engine.messages.sites`.
 """
 
 import queue
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 from auctune.domain import AuctuneError
 from auctune.edge.market import Site
 from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.edge.records import SlotRequest, read_requests, requests_record
-from auctune.engine.edge.site_trainer import SLOT_END, SiteTrainer, SlotLost
+from auctune.engine.edge.records import SlotRequest
+from auctune.engine.edge.site_trainer import SiteTrainer
 from auctune.engine.edge.sites import Sites, check_device, open_sites
-from auctune.engine.runtime.channel import (
-    Alive,
-    Failed,
-    Message,
-    OnMessage,
-    ParentChannel,
-    error_record,
+from auctune.engine.messages.base import ErrorRecord, Failed, Stop
+from auctune.engine.messages.sites import (
+    SITES_MESSAGES,
+    PrefetchSlot,
+    PrepareSlot,
+    SiteLost,
+    SiteRecovered,
+    SitesReady,
+    SitesReply,
+    SitesRequest,
+    SlotDone,
+    SlotEnded,
+    SlotLost,
+    TrainSlot,
 )
+from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.engine.unix_time import unix_time
 
-
-class SitesReady(TypedDict):
-    """The sites are connected, but for those that are `lost`."""
-
-    kind: Literal["ready"]
-    lost: list[str]
-
-
-class SlotEnded(TypedDict):
-    """A job's slot ended: how, as `SLOT_END` writes it."""
-
-    kind: Literal["slot_end"]
-    slot: int
-    end: Message
-
-
-class SlotDone(TypedDict):
-    """All jobs of a slot have been answered."""
-
-    kind: Literal["slot_done"]
-    slot: int
-
-
-class SiteLost(TypedDict):
-    """A site is lost, or has recovered."""
-
-    kind: Literal["lost", "recovered"]
-    site: str
-
-
-SiteMessage = Alive | Failed | SitesReady | SlotEnded | SlotDone | SiteLost
+MESSAGES = SITES_MESSAGES
+Parent = ParentChannel[SitesReply, SitesRequest]
 
 # Interval of checks whether all sites are alive while nothing is trained.
 _IDLE_SECONDS = 0.5
@@ -107,6 +80,7 @@ class SitesProcess(WorkerProcess):
             __name__,
             asdict(settings),
             on_message,
+            SITES_MESSAGES,
             lock=lock,
             log=log,
             fork=True,
@@ -115,16 +89,15 @@ class SitesProcess(WorkerProcess):
 
     def train(self, slot: int, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
         """Train a slot; `jobs` are those that have not ended."""
-        plain = requests_record(requests)
-        self.send({"do": "slot", "slot": slot, "open": list(jobs), "requests": plain})
+        self.send(TrainSlot(slot=slot, open=tuple(jobs), requests=tuple(requests)))
 
     def expect(self, jobs: Collection[str], requests: Iterable[SlotRequest]) -> None:
         """Prepare the next slot, and release the jobs that have ended."""
-        self.send({"do": "next", "open": list(jobs), "requests": requests_record(requests)})
+        self.send(PrepareSlot(open=tuple(jobs), requests=tuple(requests)))
 
     def prefetch(self, requests: Iterable[SlotRequest]) -> None:
         """Prepare the next slot while one is trained."""
-        self.send({"do": "prefetch", "requests": requests_record(requests)})
+        self.send(PrefetchSlot(requests=tuple(requests)))
 
 
 class SitesWorker:
@@ -135,12 +108,12 @@ class SitesWorker:
         parent: channel to the zone.
     """
 
-    def __init__(self, settings: SitesSettings, parent: ParentChannel[SiteMessage]) -> None:
+    def __init__(self, settings: SitesSettings, parent: Parent) -> None:
         self._settings, self._parent = settings, parent
         self._folder = EdgeFolder(Path(settings.folder))
         self._folder.jobs.mkdir(parents=True, exist_ok=True)
         # Received while a slot was trained, to be handled after it.
-        self._next: Message | None = None
+        self._next: SitesRequest | None = None
 
     def run(self) -> None:
         """Run until the process is stopped.
@@ -162,37 +135,42 @@ class SitesWorker:
                 self._folder,
                 opened,
                 settings.device,
-                on_site_lost=lambda site: parent.send({"kind": "lost", "site": site}),
-                on_site_recovered=lambda site: parent.send({"kind": "recovered", "site": site}),
+                on_site_lost=lambda site: parent.send(SiteLost(site=site)),
+                on_site_recovered=lambda site: parent.send(SiteRecovered(site=site)),
             )
-            parent.send({"kind": "ready", "lost": sorted(trainer.lost)})
+            parent.send(SitesReady(lost=sorted(trainer.lost)))
             self._train(trainer, opened)
             trainer.close()
 
     def _train(self, trainer: SiteTrainer, sites: Sites) -> None:
         while not self._parent.stop_requested.is_set():
             try:
-                message = self._next or self._parent.inbox.get(timeout=_IDLE_SECONDS)
+                request = self._next or self._parent.inbox.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 trainer.check_sites()
                 sites.restart_missing()
                 continue
             self._next = None
-            if message["do"] in ("slot", "next", "prefetch"):
+            if not isinstance(request, Stop):
                 trainer.check_sites()
-                self._handle(trainer, message)
+                self._handle(trainer, request)
 
-    def _handle(self, trainer: SiteTrainer, message: Message) -> None:
-        requests = read_requests(message["requests"])
-        if message["do"] == "prefetch":
-            trainer.prestart(requests, beside=True)
-            return
-        trainer.retain_only(message["open"])
-        if message["do"] == "next":
-            trainer.prestart(requests)
-            return
+    def _handle(
+        self, trainer: SiteTrainer, request: TrainSlot | PrepareSlot | PrefetchSlot
+    ) -> None:
+        match request:
+            case PrefetchSlot():
+                trainer.prestart(request.requests, beside=True)
+            case PrepareSlot():
+                trainer.retain_only(request.open)
+                trainer.prestart(request.requests)
+            case TrainSlot():
+                trainer.retain_only(request.open)
+                self._train_slot(trainer, request.slot, request.requests)
+
+    def _train_slot(self, trainer: SiteTrainer, slot: int, requests: Sequence[SlotRequest]) -> None:
         until = {one.job.id: one.until for one in requests}
-        slot, stop = message["slot"], self._parent.stop_requested
+        stop = self._parent.stop_requested
 
         def is_over(job: str) -> bool:
             return stop.is_set() or unix_time() > until[job]
@@ -200,28 +178,27 @@ class SitesWorker:
         for found in trainer.run_slot(slot, requests, is_over, lambda: self._prefetch(trainer)):
             # A slot that was stopped halfway is not lost: it may be trained again in its time.
             if not (stop.is_set() and isinstance(found, SlotLost)):
-                end = SLOT_END.dump_python(found)
-                self._parent.send({"kind": "slot_end", "slot": slot, "end": end})
+                self._parent.send(SlotEnded(slot=slot, end=found))
         if not stop.is_set():
-            self._parent.send({"kind": "slot_done", "slot": slot})
+            self._parent.send(SlotDone(slot=slot))
 
     def _prefetch(self, trainer: SiteTrainer) -> None:
         """Start the workers of the next slot while one is trained."""
         while self._next is None:
             try:
-                message = self._parent.inbox.get_nowait()
+                request = self._parent.inbox.get_nowait()
             except queue.Empty:
                 return
-            if message["do"] == "prefetch":
-                trainer.prestart(read_requests(message["requests"]), beside=True)
+            if isinstance(request, PrefetchSlot):
+                trainer.prestart(request.requests, beside=True)
             else:
-                self._next = message
+                self._next = request
 
 
-def main(parent: ParentChannel[SiteMessage], argument: dict[str, Any]) -> None:
+def main(parent: Parent, argument: dict[str, Any]) -> None:
     """Run the worker; the argument is its `SitesSettings`."""
     try:
         SitesWorker(SitesSettings(**argument), parent).run()
     except AuctuneError as error:
-        parent.send({"kind": "failed", **error_record(error)})
+        parent.send(Failed(error=ErrorRecord.of(error)))
         parent.exit(1)

@@ -8,8 +8,9 @@ from typing import TypeVar
 import numpy as np
 
 from auctune.domain.checks import check_positive
+from auctune.engine.messages.pool import SliceResult, TimeSlice, TrainQuantum
 from auctune.engine.pool.clock import Clock, Quantum
-from auctune.engine.pool.device import PoolDevice, SliceResult, TimeSlice, TrainQuantum
+from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.events import JobOutlook, JobStatus, Member, QuantumTrained
 from auctune.numerics.arrays import Floats, Ints
 from auctune.timeshare.allocator import Allocator, InfeasibleSharesError, Observation

@@ -18,15 +18,9 @@ import numpy as np
 
 from auctune.domain import AuctuneError
 from auctune.domain.checks import check_positive
+from auctune.engine.messages.pool import ExportJob, LoadJob, ReleaseJob, StartPool
 from auctune.engine.pool.clock import Clock
-from auctune.engine.pool.device import (
-    ExportJob,
-    JobFailedError,
-    LoadJob,
-    PoolDevice,
-    ReleaseJob,
-    StartPool,
-)
+from auctune.engine.pool.device import JobFailedError, PoolDevice
 from auctune.engine.pool.epoch import MAX_STEP_QUANTA, Epoch, PoolParams
 from auctune.engine.pool.events import (
     ExitReason,

@@ -1,9 +1,14 @@
 """The worker's side: messages to and from the parent process, heartbeat and parent watchdog.
 
-A message is a JSON document in a frame of a stream socket (`multiprocessing.connection`), followed
-by the arrays of its key `arrays`, if it has any. If the parent ends, its end of the socket closes,
-and the worker exits at once: what counts is on disk. A worker in an actor of a Ray cluster
-exchanges the same messages by calls of the actor (`auctune.engine.runtime.ray.actor`).
+A message (`auctune.engine.messages`) is a JSON document in a frame of a stream socket
+(`multiprocessing.connection`), followed by the arrays of its field `arrays`, if it has any. If the
+parent ends, its end of the socket closes, and the worker exits at once: what counts is on disk. A
+worker in an actor of a Ray cluster exchanges the same messages by calls of the actor
+(`auctune.engine.runtime.ray.actor`).
+
+A worker module has a function `main(parent, argument)` and `MESSAGES`, the unions of its requests
+and replies. Without `MESSAGES`, as in `auctune.engine.elastic` and `auctune.engine.spot`, they are
+dictionaries, with the keys `do` of requests and `kind` of replies.
 """
 
 import importlib
@@ -16,49 +21,44 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
-from typing import Any, Generic, Literal, NoReturn, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NoReturn, NotRequired, TypedDict
 
-from auctune.domain import AuctuneError, InputError
-from auctune.domain.errors import OutOfMemoryError, RepairableError
+from pydantic import TypeAdapter
+from typing_extensions import TypeVar
+
+from auctune.domain import AuctuneError
+from auctune.engine.messages import base
 
 Message = dict[str, Any]
-"""A message as it is received: the types of a worker's messages stand beside its handle."""
+"""A message of a worker without `MESSAGES`."""
 
 OnMessage = Callable[[Any], None]
 """Called with each message of a worker, and with None once it has ended, last."""
 
-M = TypeVar("M", bound=Mapping[str, object], contravariant=True)
+Reply = TypeVar("Reply", contravariant=True)
+Request = TypeVar("Request", default=Any)
 
 
 class Alive(TypedDict):
-    """Heartbeat of a worker; every worker sends it once a second."""
+    """Heartbeat of a worker without `MESSAGES`."""
 
     kind: Literal["alive"]
 
 
 class ErrorRecord(TypedDict):
-    """An error as plain values; only an `InputError` has a place."""
+    """An error as keys of a message of a worker without `MESSAGES`; see `base.ErrorRecord`."""
 
     place: str
     found: str
     expected: str
     repairable: NotRequired[bool]
     out_of_memory: NotRequired[bool]
-    unreadable: NotRequired[bool]
 
 
 class Failed(ErrorRecord):
-    """The worker cannot do what its argument says, and exits; or what one request says."""
+    """An error of a worker without `MESSAGES`."""
 
     kind: Literal["failed"]
-
-
-class Preparing(TypedDict):
-    """Progress of what takes long before a worker is ready; `share` is of the whole, in [0, 1]."""
-
-    kind: Literal["preparing"]
-    what: str
-    share: float
 
 
 _HEARTBEAT_SECONDS = 1.0
@@ -67,23 +67,37 @@ HEARTBEAT_TIMEOUT, STARTUP_TIMEOUT = 15.0, 60.0
 libraries blocks all threads of a process."""
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
-    """Return the frame of a message; numbers that are not finite are kept, as both ends are Python.
+def encode(message: Any, messages: TypeAdapter[Any] | None = None) -> bytes:
+    """Return the frame of a message.
 
-    The message may have arrays of one dimension, float32 or uint8, in its key `arrays`.
+    Args:
+        message: one of the union of `messages`, or a dictionary.
+        messages: of the channel's direction; None: its messages are dictionaries.
+
+    Raises:
+        PydanticSerializationError: if it is not of the union.
     """
-    arrays = message.get("arrays", ())
+    if messages is not None:
+        header = messages.dump_python(message, mode="json", exclude={"arrays"}, warnings="error")
+        arrays = getattr(message, "arrays", ())
+    else:
+        if not isinstance(message, Mapping):
+            message = {"do": message.type, "kind": message.type}
+        header, arrays = dict(message), message.get("arrays", ())
     if not arrays:
-        return json.dumps(message).encode()
-    shapes = [[str(array.dtype), array.size] for array in arrays]
-    # JSON without indentation has no line break.
-    header = json.dumps({**message, "arrays": shapes}).encode()
-    # Without a copy of each array: those of large adapters are gigabytes.
-    return b"".join([header, b"\n", *arrays])
+        return json.dumps(header).encode()
+    header["arrays"] = [[str(array.dtype), array.size] for array in arrays]
+    # JSON without indentation has no line break. Without a copy of each array: those of large
+    # adapters are gigabytes.
+    return b"".join([json.dumps(header).encode(), b"\n", *arrays])
 
 
-def decode(frame: bytes) -> Message:
-    """Return the message of a frame; its arrays belong to the receiver."""
+def decode(frame: bytes, messages: TypeAdapter[Any] | None = None) -> Any:
+    """Return the message of a frame; its arrays belong to the receiver. Arguments as of `encode`.
+
+    Raises:
+        ValidationError: if it is not of the union.
+    """
     end = frame.find(b"\n")
     message: Message = json.loads(frame if end < 0 else frame[:end])
     if shapes := message.get("arrays"):
@@ -94,32 +108,30 @@ def decode(frame: bytes) -> Message:
             arrays.append(np.frombuffer(buffer, dtype, size, offset))
             offset += arrays[-1].nbytes
         message["arrays"] = arrays
-    return message
+    return message if messages is None else messages.validate_python(message)
 
 
 def error_record(error: AuctuneError) -> ErrorRecord:
-    """Return an error as plain values."""
-    if isinstance(error, InputError):
-        record = ErrorRecord(place=error.place, found=error.found, expected=error.expected)
-        if isinstance(error, RepairableError):
-            record["repairable"] = True
-        return record
-    record = ErrorRecord(place="", found=str(error), expected="")
-    if isinstance(error, OutOfMemoryError):
+    """Return an error as keys of a message of a worker without `MESSAGES`."""
+    plain = base.ErrorRecord.of(error)
+    record = ErrorRecord(place=plain.place, found=plain.found, expected=plain.expected)
+    if plain.repairable:
+        record["repairable"] = True
+    if plain.out_of_memory:
         record["out_of_memory"] = True
     return record
 
 
 def read_error(record: ErrorRecord, otherwise: type[AuctuneError]) -> AuctuneError:
     """Return the error that `error_record` wrote; one without a place as `otherwise`."""
-    if record["place"]:
-        kind = RepairableError if record.get("repairable") else InputError
-        return kind(record["place"], record["found"], record["expected"])
-    return otherwise(record["found"])
+    plain = base.ErrorRecord(
+        record["place"], record["found"], record["expected"], record.get("repairable", False)
+    )
+    return plain.to_error(otherwise)
 
 
-class ParentChannel(Generic[M]):
-    """Channel of a worker, which sends messages of the type `M`, to its parent.
+class ParentChannel(Generic[Reply, Request]):
+    """Channel of a worker to its parent, with unions of the messages in both directions.
 
     Sends a heartbeat every second, from a thread of its own.
 
@@ -128,26 +140,26 @@ class ParentChannel(Generic[M]):
         end: ends the worker with an exit code.
 
     Attributes:
-        inbox: requests of the parent, "stop" included.
+        inbox: requests of the parent, `Stop` included.
         stop_requested: set as soon as the parent requests the worker's end.
     """
 
-    def __init__(
-        self, transmit: Callable[[Mapping[str, object]], None], end: Callable[[int], NoReturn]
-    ) -> None:
+    def __init__(self, transmit: Callable[[object], None], end: Callable[[int], NoReturn]) -> None:
         self._transmit, self._end = transmit, end
         self._lock = threading.Lock()
-        self.inbox: queue.Queue[Message] = queue.Queue()
+        self.inbox: queue.Queue[Request] = queue.Queue()
         self.stop_requested = threading.Event()
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
-    def send(self, message: M) -> None:
+    def send(self, message: Reply) -> None:
         """Send a message."""
         self._send(message)
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: Request) -> None:
         """Put a message of the parent into the inbox."""
-        if message["do"] == "stop":
+        if isinstance(message, base.Stop) or (
+            isinstance(message, dict) and message["do"] == "stop"
+        ):
             self.stop_requested.set()
         self.inbox.put(message)
 
@@ -161,14 +173,14 @@ class ParentChannel(Generic[M]):
 
     def _send_heartbeats(self) -> None:
         while not self.stop_requested.wait(_HEARTBEAT_SECONDS):
-            self._send(Alive(kind="alive"))
+            self._send(base.Alive())
 
-    def _send(self, message: Mapping[str, object]) -> None:
+    def _send(self, message: object) -> None:
         with self._lock:
             self._transmit(message)
 
 
-def run_main(module: str, parent: ParentChannel[Any], argument: object) -> NoReturn:
+def run_main(module: str, parent: ParentChannel[Any, Any], argument: object) -> NoReturn:
     """Run the `main` of a worker module, and end the worker with it; an error is printed."""
     try:
         importlib.import_module(module).main(parent, argument)
@@ -193,19 +205,24 @@ def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
     # Ctrl-C reaches all processes of a terminal; the parent decides when its workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def transmit(message: Mapping[str, object]) -> None:
+    def transmit(message: object) -> None:
         try:
-            connection.send_bytes(encode(message))
+            connection.send_bytes(encode(message, replies))
         except (BrokenPipeError, ConnectionResetError):
             os._exit(1)
 
     def receive() -> None:
         try:
             while True:
-                parent.receive(decode(connection.recv_bytes()))
+                parent.receive(decode(connection.recv_bytes(), requests))
         except (EOFError, OSError):
             os._exit(1)
 
+    messages: base.WorkerMessages | None = getattr(
+        importlib.import_module(module), "MESSAGES", None
+    )
+    requests = None if messages is None else messages.requests
+    replies = None if messages is None else messages.replies
     parent = ParentChannel[Any](transmit, _end_process)
     threading.Thread(target=receive, daemon=True).start()
     run_main(module, parent, argument)

@@ -28,8 +28,9 @@ from typing import IO, Any
 
 from setproctitle import setproctitle
 
+from auctune.engine.messages.base import Stop, WorkerMessages
 from auctune.engine.runtime.channel import OnMessage, decode, encode, run_worker
-from auctune.engine.runtime.messages import NODE_WORKER, NodeSettings, node_worker
+from auctune.engine.runtime.nodes import NODE_WORKER, NodeSettings, node_worker
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.engine.unix_time import clock_environment
 
@@ -130,6 +131,7 @@ class WorkerProcess:
         module: of the worker; its `main` is called with a `ParentChannel` and the argument.
         argument: plain values.
         on_message: called on a thread of this handle.
+        messages: `MESSAGES` of the module, or None if it has none.
         lock: descriptor of a lock that the worker holds too, or None.
         log: file to which its standard error is appended; None: kept only while it runs.
         environment: what differs from this process's environment.
@@ -149,6 +151,7 @@ class WorkerProcess:
         module: str,
         argument: object,
         on_message: OnMessage,
+        messages: WorkerMessages | None = None,
         *,
         lock: int | None = None,
         log: Path | None = None,
@@ -159,6 +162,8 @@ class WorkerProcess:
     ) -> None:
         _check_may_block()
         self._on_message = on_message
+        self._requests = None if messages is None else messages.requests
+        self._replies = None if messages is None else messages.replies
         fork = fork and device == "cpu" and not environment and _has_fork_server()
         full_environment = {
             **os.environ,
@@ -216,8 +221,8 @@ class WorkerProcess:
     def is_lost(self) -> bool:
         return False
 
-    def send(self, message: Mapping[str, object]) -> None:
-        self._outbox.put(encode(message))
+    def send(self, message: object) -> None:
+        self._outbox.put(encode(message, self._requests))
 
     def exit_reason(self) -> str:
         """Return the signal that ended the process, its last line on standard error, or its code.
@@ -235,7 +240,7 @@ class WorkerProcess:
         return line or f"exit code {code}"
 
     def request_stop(self) -> None:
-        self.send({"do": "stop"})
+        self.send(Stop())
 
     def stop(self, timeout: float = 30.0) -> None:
         """Have the worker save its work and exit within so many seconds, or kill it.
@@ -275,7 +280,7 @@ class WorkerProcess:
     def _receive(self) -> None:
         try:
             while (frame := self._next_frame()) is not None:
-                self._on_message(decode(frame))
+                self._on_message(decode(frame, self._replies))
         except Exception as error:
             # Otherwise the process would run on, unheeded and without an end.
             _log.exception("a worker's message could not be handled")
@@ -314,7 +319,7 @@ class AsyncWorker:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._process: WorkerProcess | None = None
-        self._unsent: list[Mapping[str, object]] = []
+        self._unsent: list[object] = []
         self._has_ended = threading.Event()
         self._is_killed = False
         self._closed: asyncio.Future[None] = self._loop.create_future()
@@ -325,7 +330,7 @@ class AsyncWorker:
         """Process id, None before the process has started."""
         return None if self._process is None else self._process.pid
 
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, message: object) -> None:
         """Send a message, once the process has started."""
         with self._lock:
             if self._process is None:
@@ -408,6 +413,7 @@ def start_worker(
         worker.module,
         worker.argument,
         on_message,
+        worker.messages,
         lock=lock,
         log=worker.log,
         device=worker.device,

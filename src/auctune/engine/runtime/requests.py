@@ -1,26 +1,28 @@
 """A worker that answers requests in their order: each request is a future of its answer.
 
-Such a worker sends `ready`, or `failed` if it cannot start. It handles one request after the other,
-and sends one message for each: the answer, or `failed` if it could not do this one.
+Such a worker sends a `Ready`, or `Failed` if it cannot start. It handles one request after the
+other, and sends one `Response` for each, which is `Failed` if it could not do this one.
 """
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import Any, TypeVar, overload
 
 from auctune.domain import AuctuneError
+from auctune.engine.messages.base import Failed, Missing, Ready, Response
 from auctune.engine.runtime.channel import Message, OnMessage
 from auctune.engine.runtime.worker import WorkerHandle
+
+T = TypeVar("T")
 
 STUCK_SECONDS = 600.0
 """Seconds for one answer after which a worker is stuck."""
 
-# Messages that answer nothing.
 _POLL_SECONDS = 1.0
-_PROGRESS = ("alive", "started", "preparing", "missing")
 
 
 class WorkerEndedError(AuctuneError):
@@ -32,11 +34,11 @@ class RequestWorker:
 
     Args:
         start: starts the worker, and is given where its messages go.
-        read_failure: returns the error of a message `failed`.
+        read_failure: returns the error of a `Failed`.
         now: monotonic clock.
 
     Attributes:
-        ready: the message with which the worker said that it is ready, or None.
+        ready: its `Ready`, or None.
         last_message_at: time of its last message by `now`, other than that it has no place yet.
 
     Raises:
@@ -46,16 +48,16 @@ class RequestWorker:
     def __init__(
         self,
         start: Callable[[OnMessage], WorkerHandle],
-        read_failure: Callable[[Message], AuctuneError],
+        read_failure: Callable[[Any], AuctuneError],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read_failure, self._now = read_failure, now
         self._lock = threading.Lock()
         self._handle: WorkerHandle | None = None
         self._has_handle = threading.Event()
-        self._pending: deque[Future[Message]] = deque()
+        self._pending: deque[Future[Any]] = deque()
         self._error: AuctuneError | None = None
-        self.ready: Message | None = None
+        self.ready: Any = None
         self.last_message_at = now()
         try:
             self._handle = start(self._on_message)
@@ -77,13 +79,19 @@ class RequestWorker:
         """Return whether it answers no more."""
         return self._error is not None
 
-    def request(self, message: Mapping[str, object]) -> Future[Message]:
+    @overload
+    def request(self, message: Message) -> Future[Message]: ...
+
+    @overload
+    def request(self, message: object) -> Future[Any]: ...
+
+    def request(self, message: object) -> Future[Any]:
         """Send a request; does not wait. The future raises what the worker could not do.
 
         Raises (of the future):
             WorkerEndedError: if the worker ended before it answered.
         """
-        future: Future[Message] = Future()
+        future: Future[Any] = Future()
         with self._lock:
             if self._error is None:
                 assert self._handle is not None
@@ -93,7 +101,7 @@ class RequestWorker:
                 future.set_exception(self._error)
         return future
 
-    def result(self, answer: "Future[Message]", seconds: float | None = None) -> Message:
+    def result(self, answer: "Future[T]", seconds: float | None = None) -> T:
         """Return the answer to a request; a worker that is stuck is killed.
 
         Args:
@@ -128,7 +136,7 @@ class RequestWorker:
         assert self._handle is not None
         self._handle.kill()
 
-    def _on_message(self, message: Message | None) -> None:
+    def _on_message(self, message: Any) -> None:
         # One that could not be started has none, and nobody asks.
         self._has_handle.wait()
         with self._lock:
@@ -137,19 +145,21 @@ class RequestWorker:
                 while self._pending:
                     self._pending.popleft().set_exception(error)
                 return
-            if message["kind"] != "missing":
+            if not isinstance(message, Missing):
                 self.last_message_at = self._now()
-            if message["kind"] in _PROGRESS:
-                return
-            if message["kind"] == "ready":
-                self.ready = message
-            elif message["kind"] != "failed":
-                self._pending.popleft().set_result(message)
-            elif self.ready is None:
-                # It could not start, and ends.
-                self._error = self._read_failure(message)
-            else:
-                self._pending.popleft().set_exception(self._read_failure(message))
+            # Workers without `MESSAGES` send dictionaries.
+            match message:
+                case {"kind": "alive"}:
+                    pass
+                case Ready() | {"kind": "ready"}:
+                    self.ready = message
+                case Failed() | {"kind": "failed"} if self.ready is None:
+                    # It could not start, and ends.
+                    self._error = self._read_failure(message)
+                case Failed() | {"kind": "failed"}:
+                    self._pending.popleft().set_exception(self._read_failure(message))
+                case Response() | {"kind": _}:
+                    self._pending.popleft().set_result(message)
 
     def _end(self) -> WorkerEndedError:
         how = "did not start" if self._handle is None else self._handle.exit_reason()

@@ -10,19 +10,26 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TypeGuard
 
 from auctune.domain import InputError
-from auctune.engine.runtime.channel import HEARTBEAT_TIMEOUT, STARTUP_TIMEOUT
-from auctune.engine.runtime.mailbox import Mailbox
-from auctune.engine.runtime.messages import (
-    PING,
+from auctune.engine.messages.base import Alive, Missing, Response, Started
+from auctune.engine.messages.node import (
+    Ended,
+    Lost,
     NodeMessage,
-    RequestMessage,
+    NodeReady,
+    NodeReply,
+    NotCompleted,
+    Ping,
+    Pong,
+    Recovered,
+    RequestFailed,
+    SlotReply,
     TaskQuota,
     TrainSlotRequest,
-    WorkerMessage,
 )
+from auctune.engine.runtime.channel import HEARTBEAT_TIMEOUT, STARTUP_TIMEOUT
+from auctune.engine.runtime.mailbox import Mailbox
 from auctune.engine.runtime.worker import Launcher, WorkerHandle
 from auctune.engine.unix_time import unix_time
 from auctune.train.attempts import begin_attempt
@@ -166,7 +173,7 @@ class NodeSupervisor:
             self._reap(f"cannot begin slot {request.slot} ({error.strerror})")
             return
         request = replace(request, tasks=tasks, id=self._id(self._current))
-        self._worker.send(request.to_message())
+        self._worker.send(request)
 
     def poll(self) -> None:
         """Check all timeouts, and start a worker that is due."""
@@ -187,29 +194,34 @@ class NodeSupervisor:
             slot = self._current.request.slot
             self._reap(f"was {policy.overdue_seconds:g} s late with slot {slot}")
 
-    def on_message(self, number: int, message: WorkerMessage | None) -> None:
+    def on_message(self, number: int, message: NodeReply | None) -> None:
         """Handle a message of the worker of this number; None: it has ended."""
         if number != self._number:
-            if message is not None and _is_about_request(message):
-                message["stale"] = True
-                self._emit(message)
+            if isinstance(message, SlotReply):
+                self._emit(replace(message, stale=True))
             return
         assert self._worker is not None
         if message is None:
             self._reap(self._worker.exit_reason())
             return
         self._silent_seconds = 0.0
-        if _is_about_request(message):
-            self._on_request_message(message)
-        elif message["kind"] == "pong":
-            self._mark_recovered()
-        elif message["kind"] == "missing":
-            self._mark_lost(message["what"], missing=True)
-        elif message["kind"] != "alive":
-            self._emit(message)
-            if message["kind"] == "ready":
+        if isinstance(message, SlotReply):
+            self._on_slot_reply(message)
+            return
+        match message:
+            case Alive():
+                pass
+            case Pong():
+                self._mark_recovered()
+            case Missing():
+                self._mark_lost(message.what, missing=True)
+            case NodeReady():
                 self._ready = True
-                self._worker.send(PING)
+                self._worker.send(Ping())
+                # Last: who hears of it may submit a request at once.
+                self._emit(message)
+            case _:
+                self._emit(message)
 
     def reset(self, how: str) -> None:
         """Kill the worker, if there is one, and start another: the state of this one is unknown."""
@@ -241,16 +253,17 @@ class NodeSupervisor:
             self._record_exit(f"cannot be started ({error})")
         else:
             if self._worker.pid is not None:
-                self._emit({"kind": "started", "pid": self._worker.pid})
+                self._emit(Started(pid=self._worker.pid))
 
-    def _on_request_message(self, message: RequestMessage) -> None:
-        """Handle a message about a request: the one that the worker is at, or an old one."""
+    def _on_slot_reply(self, message: SlotReply) -> None:
+        """Handle a reply about a request: the one that the worker is at, or an old one."""
         current = self._current
-        stale = current is None or message["request"] != self._id(current)
-        message["stale"] = stale
-        if current is not None and not stale and message["kind"] in ("trained", "failed"):
-            if message["kind"] == "failed":
-                message["slot"], message["why"] = current.request.slot, message["found"]
+        if current is None or message.request != self._id(current):
+            self._emit(replace(message, stale=True))
+            return
+        if isinstance(message, RequestFailed):
+            message = replace(message, slot=current.request.slot)
+        if isinstance(message, Response):
             self._current = None
             self._exits = 0
         self._emit(message)
@@ -260,7 +273,7 @@ class NodeSupervisor:
             self._lost = False
             # Until it has answered a request, its next exit is one too many.
             self._exits = self._policy.max_exits - 1
-            self._emit({"kind": "recovered"})
+            self._emit(Recovered())
 
     def _reap(self, how: str) -> None:
         """Release a worker that has exited, or kill it."""
@@ -277,7 +290,7 @@ class NodeSupervisor:
         self._exits += 1
         backoff = self._policy.backoff(self._exits)
         self._start_at = self._monotonic() + backoff
-        self._emit({"kind": "ended", "how": how, "exits": self._exits, "backoff": backoff})
+        self._emit(Ended(how=how, exits=self._exits, backoff=backoff))
         self._requeue(how)
         if self._exits >= self._policy.max_exits:
             self._mark_lost(how)
@@ -285,7 +298,7 @@ class NodeSupervisor:
     def _mark_lost(self, how: str, *, missing: bool = False) -> None:
         if not self._lost:
             self._lost = True
-            self._emit({"kind": "lost", "how": how, "missing": missing})
+            self._emit(Lost(how=how, missing=missing))
             self._drop_pending("the node is lost")
 
     def _requeue(self, how: str) -> None:
@@ -305,14 +318,13 @@ class NodeSupervisor:
 
     def _give_up(self, attempt: _Attempt, why: str, *, begun: bool = True) -> None:
         self._emit(
-            {
-                "kind": "not_completed",
-                "request": self._id(attempt),
-                "slot": attempt.request.slot,
-                "tasks": sorted(attempt.request.task_ids),
-                "why": why,
-                "begun": begun,
-            }
+            NotCompleted(
+                request=self._id(attempt),
+                slot=attempt.request.slot,
+                tasks=tuple(sorted(attempt.request.task_ids)),
+                why=why,
+                begun=begun,
+            )
         )
 
     def _id(self, attempt: _Attempt) -> str:
@@ -323,15 +335,11 @@ class NodeSupervisor:
         return until is not None and self._wall() >= until + seconds
 
 
-def _is_about_request(message: WorkerMessage) -> TypeGuard[RequestMessage]:
-    return message["kind"] in ("progress", "noted", "trained", "failed")
-
-
 class Executor:
     """Trains slots on nodes, and keeps the nodes running.
 
-    Each request is answered by one message of the kinds `trained`, `failed` or `not_completed` that
-    is not marked `stale`, whatever happens to its node. Any message about another request than the
+    Each request is answered by one `Trained`, `RequestFailed` or `NotCompleted` that is not marked
+    `stale`, whatever happens to its node. Any message about another request than the
     one a node is at (late, or repeated) has `stale` set. A task is on one node at a time: a request
     waits while another node is still at one of its tasks. An unexpected error in the supervision of
     a node is logged, and its worker restarted.
@@ -390,7 +398,7 @@ class Executor:
         self._thread.join()
 
     def _launch(self, node: str, number: int) -> WorkerHandle:
-        def on_message(message: WorkerMessage | None) -> None:
+        def on_message(message: NodeReply | None) -> None:
             supervisor = self._supervisors[node]
             self._mailbox.post(
                 lambda: self._call(supervisor, supervisor.on_message, number, message)

@@ -5,11 +5,11 @@ cluster. They differ in what is known of a worker's end: a local process that wa
 remote one is gone when its machine has said so, or when it must have ended by itself.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from auctune.engine.messages.base import WorkerMessages
 from auctune.engine.runtime.channel import OnMessage
 
 
@@ -27,6 +27,7 @@ class WorkerSpec:
             gets.
         fork: whether it may be forked by the fork server, if there is one and the device is a CPU;
             otherwise it is a fresh interpreter. It needs what the fork server has imported.
+        messages: `MESSAGES` of the module, or None if it has none.
     """
 
     module: str
@@ -35,6 +36,7 @@ class WorkerSpec:
     log: Path | None = None
     niceness: int = 0
     fork: bool = True
+    messages: WorkerMessages | None = None
 
 
 class WorkerHandle(Protocol):
@@ -57,7 +59,7 @@ class WorkerHandle(Protocol):
         """
         ...
 
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, message: Any) -> None:
         """Send a message, without waiting for it to be read; an ended process gets none."""
         ...
 

@@ -65,8 +65,9 @@ class ServiceLog:
 
 def _receive(parent: ParentChannel[SpotMessage], verb: str) -> Message:
     """Return the next message of a kind; of a requested stop, the channel has a flag."""
-    while (message := parent.inbox.get())["do"] != verb:
-        pass
+    message: Message = parent.inbox.get()
+    while message["do"] != verb:
+        message = parent.inbox.get()
     return message
 
 

@@ -3,26 +3,14 @@
 A request may allocate a limited amount of memory beside what the process holds without it; one that
 needs more fails alone. Whatever a request raises is its answer: the process continues.
 
-| request | value of `done` |
-| --- | --- |
-| prepare {base} | the longest row that the base can read, or null |
-| digest {base} | SHA-256 over all that the tokens of a file follow from, beside its content |
-| size {base, path, place, max_length, store} | `DataFacts`; with `store`, tokens are stored too |
-| store {base, path, place, max_length} | null, once the file's tokens are stored beside it |
-| measure {base, path, place, max_length} | `DataSize` |
-| appraise {base, path, place, max_length, vendors} | `Appraisal` |
-| repair {source, target, vendor} | `RepairReport` |
-| adapter {path, place} | `StartAdapter` |
-| archive {folder, target, name} | `Archived` |
-
-Each request has an id, and one `DataMessage` as its response.
+Its messages are those of `auctune.engine.messages.data`.
 """
 
 import resource
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +18,40 @@ from auctune.atomic_files import clean_temp_files
 from auctune.domain import AuctuneError
 from auctune.engine.data.archive import archive_folder
 from auctune.engine.data.examiner import Examiner
-from auctune.engine.data.facts import APPRAISALS, FACTS, REPAIR_PARAMS, START_ADAPTERS
-from auctune.engine.data.process import DataMessage
-from auctune.engine.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
+from auctune.engine.messages.base import ErrorRecord, Failed, Ready, Stop
+from auctune.engine.messages.data import (
+    DATA_MESSAGES,
+    AdapterRead,
+    AppraiseFile,
+    ArchiveFolder,
+    DataReply,
+    DataResponse,
+    DataTask,
+    FileAppraised,
+    FileMeasured,
+    FileRepaired,
+    FileRequest,
+    FileSized,
+    FileStored,
+    FolderArchived,
+    MeasureFile,
+    Prepare,
+    Prepared,
+    ReadAdapter,
+    RepairFile,
+    SizeFile,
+    StoreFile,
+)
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.vendors import RepairVendor
 from auctune.train.adapter_files import read_start
 
+MESSAGES = DATA_MESSAGES
+Parent = ParentChannel[DataReply, DataTask | Stop]
+
 
 class RequestHandlers:
-    """Handlers of the requests, by name.
+    """Handlers of the requests.
 
     Args:
         cache: folder of bases that are built here.
@@ -50,16 +63,6 @@ class RequestHandlers:
         self._max_row_characters = max_row_characters
         self._reserve_bytes = reserve_bytes
         self._examiners: dict[str, Examiner] = {}
-        self.by_name: dict[str, Callable[[Message], Any]] = {
-            "prepare": self._prepare,
-            "size": self._size,
-            "store": self._store,
-            "measure": self._measure,
-            "appraise": self._appraise,
-            "repair": self._repair,
-            "adapter": self._adapter,
-            "archive": self._archive,
-        }
 
     def _examiner(self, base: str) -> Examiner:
         from auctune.train.tokenizer import load_tokenizer
@@ -71,91 +74,82 @@ class RequestHandlers:
             )
         return self._examiners[base]
 
-    def prepare(self, request: Message) -> None:
+    def prepare(self, task: DataTask) -> None:
         """Load what stays after a request: its memory is not the request's."""
-        if "base" in request:
-            self._examiner(request["base"])
+        if isinstance(task, Prepare | FileRequest):
+            self._examiner(task.base)
 
-    def _prepare(self, request: Message) -> Any:
-        return self._examiner(request["base"]).context_tokens
+    def handle(self, task: DataTask) -> DataResponse:
+        """Do what a request says.
 
-    def _size(self, request: Message) -> Any:
-        examiner, path = self._examiner(request["base"]), Path(request["path"])
-        store = request["store"]
-        facts = examiner.facts(path, request["place"], request["max_length"], store=store)
-        return FACTS.dump_python(facts, mode="json")
-
-    def _store(self, request: Message) -> None:
-        examiner, path = self._examiner(request["base"]), Path(request["path"])
-        examiner.store(path, request["place"], request["max_length"])
-
-    def _measure(self, request: Message) -> Any:
-        examiner, path = self._examiner(request["base"]), Path(request["path"])
-        return examiner.raw_size(path, request["place"], request["max_length"]).to_record()
-
-    def _appraise(self, request: Message) -> Any:
-        vendors = [
-            RepairVendor(REPAIR_PARAMS.validate_python(record)) for record in request["vendors"]
-        ]
-        examiner, path = self._examiner(request["base"]), Path(request["path"])
-        appraisal = examiner.appraise(path, request["place"], request["max_length"], vendors)
-        return APPRAISALS.dump_python(appraisal, mode="json")
-
-    def _repair(self, request: Message) -> Any:
-        target = Path(request["target"])
-        clean_temp_files(target)
-        vendor = RepairVendor(REPAIR_PARAMS.validate_python(request["vendor"]))
-        return vendor.repair(Path(request["source"]), target).to_json()
-
-    def _adapter(self, request: Message) -> Any:
-        start, _ = read_start(Path(request["path"]), request["place"])
-        return START_ADAPTERS.dump_python(start, mode="json")
-
-    def _archive(self, request: Message) -> Any:
-        target = Path(request["target"])
-        clean_temp_files(target)
-        return asdict(archive_folder(Path(request["folder"]), target, request["name"]))
+        Raises:
+            AuctuneError: if it cannot be done.
+        """
+        match task:
+            case Prepare():
+                return Prepared(value=self._examiner(task.base).context_tokens)
+            case SizeFile():
+                examiner = self._examiner(task.base)
+                facts = examiner.facts(task.path, task.place, task.max_length, store=task.store)
+                return FileSized(value=facts)
+            case StoreFile():
+                self._examiner(task.base).store(task.path, task.place, task.max_length)
+                return FileStored()
+            case MeasureFile():
+                examiner = self._examiner(task.base)
+                return FileMeasured(value=examiner.raw_size(task.path, task.place, task.max_length))
+            case AppraiseFile():
+                vendors = [RepairVendor(params) for params in task.vendors]
+                appraise = self._examiner(task.base).appraise
+                found = appraise(task.path, task.place, task.max_length, vendors)
+                return FileAppraised(value=found)
+            case RepairFile():
+                clean_temp_files(task.target)
+                return FileRepaired(
+                    value=RepairVendor(task.vendor).repair(task.source, task.target)
+                )
+            case ReadAdapter():
+                return AdapterRead(value=read_start(task.path, task.place)[0])
+            case ArchiveFolder():
+                clean_temp_files(task.target)
+                return FolderArchived(value=archive_folder(task.folder, task.target, task.name))
 
 
-def answer(
-    parent: ParentChannel[DataMessage],
-    handlers: RequestHandlers,
-    request: Message,
-    memory_bytes: int,
-) -> None:
+def answer(parent: Parent, handlers: RequestHandlers, task: DataTask, memory_bytes: int) -> None:
     """Do a request and send its answer."""
-    place = request.get("place", "")
+    place = "" if isinstance(task, Prepare | ArchiveFolder) else task.place
     try:
-        handlers.prepare(request)
+        handlers.prepare(task)
         with limited_memory(memory_bytes):
-            value = handlers.by_name[request["do"]](request)
+            response = handlers.handle(task)
     except AuctuneError as error:
-        record = _without_paths(error_record(error), request)
+        record = _without_paths(ErrorRecord.of(error), task)
     except MemoryError:
         found = f"needs more than {memory_bytes // 2**20:,} MiB of memory to be examined"
-        record = ErrorRecord(place=place, found=found, expected="fewer rows")
+        record = ErrorRecord(place, found, "fewer rows")
     # Errors of libraries in Rust are not `Exception`s; none of them may end the process.
     except BaseException as error:
         # Its text may quote paths, and rows: only the log has it.
         traceback.print_exc()
         found = f"could not be examined ({type(error).__name__})"
-        record = ErrorRecord(place=place, found=found, expected="data that can be tokenized")
+        record = ErrorRecord(place, found, "data that can be tokenized")
     else:
-        parent.send({"kind": "done", "id": request["id"], "value": value})
+        parent.send(response)
         return
-    parent.send({"kind": "failed", "id": request["id"], **record})
+    parent.send(Failed(error=record))
 
 
 # Fields of requests with paths of the service.
 _PATHS = ("path", "source", "target", "folder")
 
 
-def _without_paths(record: ErrorRecord, request: Message) -> ErrorRecord:
+def _without_paths(record: ErrorRecord, task: DataTask) -> ErrorRecord:
     """Return an error for the owner of the data, with names of files in place of paths."""
-    for path in (Path(request[name]) for name in _PATHS if name in request):
-        for field in ("place", "found"):
-            record[field] = record[field].replace(str(path), path.name)
-    return record
+    place, found = record.place, record.found
+    for path in (getattr(task, name) for name in _PATHS if hasattr(task, name)):
+        place = place.replace(str(path), path.name)
+        found = found.replace(str(path), path.name)
+    return replace(record, place=place, found=found)
 
 
 @contextmanager
@@ -181,11 +175,11 @@ def _data_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-def main(parent: ParentChannel[DataMessage], settings: dict[str, Any]) -> None:
+def main(parent: Parent, settings: dict[str, Any]) -> None:
     """Serve requests; the argument is that of `DataClient`."""
     handlers = RequestHandlers(
         Path(settings["cache"]), settings["max_row_characters"], settings["reserve_bytes"]
     )
-    parent.send({"kind": "started"})
-    while (request := parent.inbox.get())["do"] != "stop":
-        answer(parent, handlers, request, settings["memory_bytes"])
+    parent.send(Ready())
+    while not isinstance(task := parent.inbox.get(), Stop):
+        answer(parent, handlers, task, settings["memory_bytes"])

@@ -1,14 +1,8 @@
 """Generation worker: answers and scores on one base, with any of its adapters.
 
-| request | replies |
-| --- | --- |
-| generate {id, request} | `Generated` for each piece, or one `Refused` |
-| measure {id, requests} | `Measured`, or one `Refused` |
-| cancel {id} | none: no further piece comes |
-
-It sends `Ready` once the base is loaded. Prompts are read on a thread of their own, and the rows
-of each request for a score on another: a long one takes a second to tokenize, in which others'
-answers go on.
+Its messages are those of `auctune.engine.messages.generation`. Prompts are read on a thread of
+their own, and the rows of each request for a score on another: a long one takes a second to
+tokenize, in which others' answers go on.
 """
 
 import os
@@ -19,15 +13,27 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError
-from auctune.domain.generation import Request, ScoreRequest
-from auctune.engine.generation import PIECES, REQUESTS, SETTINGS, SIZES, GenerationMessage
-from auctune.engine.runtime.channel import ParentChannel, error_record
+from auctune.domain.generation import ScoreRequest
+from auctune.engine.generation import SETTINGS
+from auctune.engine.messages.base import ErrorRecord, Failed, Ready, Stop
+from auctune.engine.messages.generation import (
+    GENERATOR_MESSAGES,
+    Cancel,
+    Generate,
+    Generated,
+    GeneratorReply,
+    GeneratorRequest,
+    MeasureSizes,
+    SizesMeasured,
+)
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.training_lock import TrainingLock
 
 if TYPE_CHECKING:
     from auctune.train.generation.engine import Engine, ReadRequest
 
-Parent = ParentChannel[GenerationMessage]
+MESSAGES = GENERATOR_MESSAGES
+Parent = ParentChannel[GeneratorReply, GeneratorRequest]
 Accepted = tuple[str, "ReadRequest | None"] | None
 """Id of a request, and the request as it was read, or None to cancel it; None to stop."""
 
@@ -56,9 +62,9 @@ def main(parent: Parent, argument: Any) -> None:
             checks_base=settings.checks_base,
         )
     except AuctuneError as error:
-        parent.send({"kind": "failed", **error_record(error)})
+        parent.send(Failed(error=ErrorRecord.of(error)))
         return
-    parent.send({"kind": "ready"})
+    parent.send(Ready())
 
     training_lock = TrainingLock(settings.cache)
     is_limited = settings.device == "cpu" and settings.sold_share < 1
@@ -75,8 +81,7 @@ def main(parent: Parent, argument: Any) -> None:
             if isinstance(piece, AuctuneError):
                 _refuse(parent, id_, piece)
             else:
-                content = PIECES.dump_python(piece, mode="json")
-                parent.send({"kind": "generated", "id": id_, "piece": content})
+                parent.send(Generated(request=id_, piece=piece))
         if is_limited and training_lock.is_held():
             # Niceness leaves sold slots the cores, but not the memory's bandwidth.
             worked = time.monotonic() - started
@@ -95,36 +100,32 @@ class _Reader:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        while (message := self._parent.inbox.get())["do"] != "stop":
-            id_ = message["id"]
-            if message["do"] == "cancel":
+        while not isinstance(message := self._parent.inbox.get(), Stop):
+            id_ = message.id
+            if isinstance(message, Cancel):
                 with self._lock:
                     if (cancelled := self._rows.get(id_)) is not None:
                         cancelled.set()
                     self._accepted.put((id_, None))
                 continue
-            is_measured = message["do"] == "measure"
-            content = message["requests"] if is_measured else [message["request"]]
-            requests = [REQUESTS.validate_python(one) for one in content]
             cancelled = threading.Event()
-            arguments = (id_, requests, cancelled, is_measured)
+            requests = [message.request] if isinstance(message, Generate) else message.requests
             if any(isinstance(one, ScoreRequest) for one in requests):
                 self._rows[id_] = cancelled
+                arguments = (message, cancelled)
                 threading.Thread(target=self._read, args=arguments, daemon=True).start()
             else:
-                self._read(*arguments)
+                self._read(message, cancelled)
         self._accepted.put(None)
 
-    def _read(
-        self, id_: str, requests: list[Request], cancelled: threading.Event, is_measured: bool
-    ) -> None:
+    def _read(self, message: Generate | MeasureSizes, cancelled: threading.Event) -> None:
+        id_ = message.id
         try:
-            if is_measured:
-                sizes = [self._engine.measure(one, cancelled.is_set) for one in requests]
-                content = SIZES.dump_python(sizes, mode="json")
-                self._parent.send({"kind": "measured", "id": id_, "sizes": content})
+            if isinstance(message, MeasureSizes):
+                sizes = [self._engine.measure(one, cancelled.is_set) for one in message.requests]
+                self._parent.send(SizesMeasured(request=id_, sizes=tuple(sizes)))
                 return
-            read = self._engine.read(requests[0], cancelled.is_set)
+            read = self._engine.read(message.request, cancelled.is_set)
             with self._lock:
                 if read is not None and not cancelled.is_set():
                     self._accepted.put((id_, read))
@@ -151,4 +152,4 @@ def _accept(parent: Parent, engine: "Engine", id_: str, read: "ReadRequest | Non
 
 
 def _refuse(parent: Parent, id_: str, error: AuctuneError) -> None:
-    parent.send({"kind": "refused", "id": id_, **error_record(error)})
+    parent.send(Failed(error=ErrorRecord.of(error), request=id_))

@@ -1,6 +1,6 @@
 """Worker of one node: loads the base once, then trains slot after slot as requested.
 
-It speaks the protocol of `auctune.engine.runtime.messages`. In a slot it tokenizes the tasks' data,
+Its messages are those of `auctune.engine.messages.node`. In a slot it tokenizes the tasks' data,
 loads each task from its newest checkpoint, trains all of them together to their targets, or as far
 as time allows, writes their checkpoints, and unloads them. An error of one task fails that task
 alone.
@@ -9,7 +9,7 @@ At most half of a slot goes into tokenizing, in equal shares: a task whose data 
 a later slot, in which tokenizing continues, and the others train in this one. The tokens are kept
 from one slot to the next.
 
-It also trains the jobs of a pool, by the requests of `auctune.engine.pool.device`.
+It also trains the jobs of a pool.
 """
 
 import math
@@ -18,30 +18,47 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import CheckpointError, OutOfMemoryError
-from auctune.engine.pool.device import POOL_VERBS, StartPool, failed_reply, read_request
-from auctune.engine.pool.events import OpenPoolDirectory
-from auctune.engine.runtime.channel import ErrorRecord, Message, ParentChannel, error_record
-from auctune.engine.runtime.messages import (
-    NodeSettings,
+from auctune.engine.messages.base import ErrorRecord, Preparing, Stop
+from auctune.engine.messages.node import (
+    NODE_MESSAGES,
+    Measure,
+    Measured,
+    Measuring,
+    NodeReady,
+    NodeReply,
+    NodeRequest,
+    Noted,
+    Ping,
+    Pong,
+    Progress,
+    RequestFailed,
     TaskQuota,
     TaskResult,
+    Trained,
     TrainSlotRequest,
-    WorkerMessage,
-    request_failed,
 )
+from auctune.engine.messages.pool import PoolReply, PoolRequest, StartPool, TrainQuantum
+from auctune.engine.pool.device import pool_failed
+from auctune.engine.pool.events import OpenPoolDirectory
+from auctune.engine.runtime.channel import ParentChannel
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.training_lock import TrainingLock
 from auctune.engine.unix_time import unix_time
+from auctune.train.job import Progress as TaskProgress
 from auctune.train.time_budget import NO_TIME_LIMIT, ThroughputEstimator, TimeBudget
 
 if TYPE_CHECKING:
     from auctune.engine.workers.pool_jobs import PoolJobs
+
+MESSAGES = NODE_MESSAGES
+Parent = ParentChannel[NodeReply, NodeRequest]
 
 # Progress is for people: a few lines a second are enough.
 _REPORT_SECONDS = 0.2
@@ -99,7 +116,7 @@ class NodeWorker:
         parent: of the process.
     """
 
-    def __init__(self, settings: NodeSettings, parent: ParentChannel[WorkerMessage]) -> None:
+    def __init__(self, settings: NodeSettings, parent: Parent) -> None:
         # torch takes seconds to import; only workers do.
         import torch
 
@@ -139,27 +156,33 @@ class NodeWorker:
         from auctune.train.profile import origin_of
 
         self._parent.send(
-            {
-                "kind": "ready",
-                "base_digest": self.base.digest,
-                "architecture": self.base.architecture,
-                "context_tokens": self.base.context_tokens,
-                "origin": origin_of(self.base, **self._options).key,
-            }
+            NodeReady(
+                base_digest=self.base.digest,
+                architecture=self.base.architecture,
+                context_tokens=self.base.context_tokens,
+                origin=origin_of(self.base, **self._options).key,
+            )
         )
-        work = {
-            "ping": self._answer,
-            "measure": self._measure,
-            "train": self._train,
-            **dict.fromkeys(POOL_VERBS, self._handle_pool_request),
-        }
-        while (message := self._parent.inbox.get())["do"] != "stop":
+        while not isinstance(request := self._parent.inbox.get(), Stop):
             try:
-                work[message["do"]](message)
+                self._handle(request)
             except StopRequestedError:
                 return
             except AuctuneError as error:
-                self._parent.send(request_failed(message.get("id", ""), error))
+                id_ = request.id if isinstance(request, TrainSlotRequest) else ""
+                self._parent.send(RequestFailed(error=ErrorRecord.of(error), request=id_))
+
+    def _handle(self, request: NodeRequest) -> None:
+        match request:
+            case Ping():
+                self._parent.send(Pong())
+            case Measure():
+                self._measure()
+            case TrainSlotRequest():
+                with self._training_lock.hold():
+                    self._train_slot(request)
+            case _ if isinstance(request, PoolRequest):
+                self._parent.send(self._handle_pool_request(request))
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -170,10 +193,7 @@ class NodeWorker:
             "gradient_checkpointing": settings.gradient_checkpointing,
         }
 
-    def _answer(self, message: Message) -> None:
-        self._parent.send({"kind": "pong"})
-
-    def _measure(self, message: Message) -> None:
+    def _measure(self) -> None:
         from auctune.train.profile import Effort, measure_profile
 
         profile = measure_profile(
@@ -182,33 +202,31 @@ class NodeWorker:
             report=self._report_measuring,
             **self._options,
         )
-        self._parent.send({"kind": "measured", "profile": profile.to_json()})
+        self._parent.send(Measured(profile=profile.to_json()))
 
     def _report_preparing(self, what: str, share: float) -> None:
         now = time.monotonic()
         if now - self._reported >= _REPORT_SECONDS or share in (0.0, 1.0):
             self._reported = now
-            self._parent.send({"kind": "preparing", "what": what, "share": share})
+            self._parent.send(Preparing(what=what, share=share))
 
     def _report_measuring(self, what: str, share: float) -> None:
-        self._parent.send({"kind": "measuring", "what": what, "share": share})
+        self._parent.send(Measuring(what=what, share=share))
 
-    def _handle_pool_request(self, message: Message) -> None:
+    def _handle_pool_request(self, request: PoolRequest) -> PoolReply:
         from auctune.train.reproducible import deterministic
 
-        request = read_request(message)
         if isinstance(request, StartPool):
             self._pool = self._make_pool(request)
         assert self._pool is not None, "no pool was started"
-        trains = message["do"] == "train_quantum"
+        trains = isinstance(request, TrainQuantum)
         try:
             with self._training_lock.hold() if trains else nullcontext(), deterministic():
-                reply = self._pool.handle(message)
+                return self._pool.handle(request)
         except AuctuneError as error:
             # The log has the paths that a job's owner is not to know.
             traceback.print_exc()
-            reply = failed_reply(message["do"], error)
-        self._parent.send(reply)
+            return pool_failed(error)
 
     def _make_pool(self, request: StartPool) -> "PoolJobs":
         from auctune.engine.workers.pool_jobs import LoraJobs, PoolJobs
@@ -223,13 +241,8 @@ class NodeWorker:
             should_stop=self._parent.stop_requested.is_set,
         )
 
-    def _train(self, message: Message) -> None:
-        with self._training_lock.hold():
-            self._train_slot(message)
-
-    def _train_slot(self, message: Message) -> None:
+    def _train_slot(self, request: TrainSlotRequest) -> None:
         started = time.monotonic()
-        request = TrainSlotRequest.from_message(message)
         tasks, until = request.tasks, request.until
         read, unread = self._read_all(request.id, tasks, until)
         loaded_steps, refused = self._load_all(request.id, [one for one in tasks if one in read])
@@ -252,23 +265,22 @@ class NodeWorker:
                     continue
                 try:
                     with enough_memory("writing its adapter"):
-                        results[name] = asdict(self._result(task, loaded_steps[name]))
+                        results[name] = self._result(task, loaded_steps[name])
                 except OutOfMemoryError as error:
                     # Its checkpoint is complete: the next worker that loads it writes the adapter.
-                    unsaved[name] = error_record(error)
+                    unsaved[name] = ErrorRecord.of(error)
         finally:
             for name in loaded_steps:
                 self._trainer.unload(name)
         self._parent.send(
-            {
-                "kind": "trained",
-                "request": request.id,
-                "slot": request.slot,
-                "seconds": time.monotonic() - started,
-                "saved_at": saved_at,
-                "results": results,
-                "refused": unread | refused | unsaved,
-            }
+            Trained(
+                request=request.id,
+                slot=request.slot,
+                seconds=time.monotonic() - started,
+                saved_at=saved_at,
+                results=results,
+                refused=unread | refused | unsaved,
+            )
         )
 
     def _read_all(
@@ -294,11 +306,11 @@ class NodeWorker:
                 else:
                     self._note(request, task, _UNREAD)
             except AuctuneError as error:
-                errors[task.job.id] = error_record(error)
+                errors[task.job.id] = ErrorRecord.of(error)
         return read, errors
 
     def _note(self, request: str, task: TaskQuota, text: str) -> None:
-        self._parent.send({"kind": "noted", "request": request, "task": task.job.id, "text": text})
+        self._parent.send(Noted(request=request, task=task.job.id, text=text))
 
     def _has_time(self, end: float) -> bool:
         return unix_time() < end and not self._parent.stop_requested.is_set()
@@ -314,13 +326,13 @@ class NodeWorker:
                 with enough_memory("taking up its adapter"):
                     notes = self._load(task)
             except AuctuneError as error:
-                refused[task.job.id] = error_record(error)
+                refused[task.job.id] = ErrorRecord.of(error)
                 continue
             except OSError as error:
                 # The log has its path; nothing is wrong with the task.
                 traceback.print_exc()
                 why = AuctuneError(f"a checkpoint cannot be read now ({error.strerror})")
-                refused[task.job.id] = {**error_record(why), "unreadable": True}
+                refused[task.job.id] = replace(ErrorRecord.of(why), unreadable=True)
                 continue
             for text in notes:
                 self._note(request, task, text)
@@ -351,7 +363,7 @@ class NodeWorker:
                 with enough_memory("writing its checkpoint"):
                     self._trainer.save(task.job.id, task.number, task.attempt)
             except (CheckpointError, OutOfMemoryError) as error:
-                errors[task.job.id] = error_record(error)
+                errors[task.job.id] = ErrorRecord.of(error)
             self._throughput.record_save(time.monotonic() - began)
         return errors
 
@@ -388,26 +400,22 @@ class NodeWorker:
             return f"not handed out: {error}"
         return ""
 
-    def _report(self, request: str, progress: object) -> None:
-        from auctune.train.job import Progress
-
-        assert isinstance(progress, Progress)
+    def _report(self, request: str, progress: TaskProgress) -> None:
         now = time.monotonic()
         if now - self._reported < _REPORT_SECONDS and progress.state == "training":
             return
         self._reported = now
         self._parent.send(
-            {
-                "kind": "progress",
-                "request": request,
-                "task": progress.job,
-                "rows": progress.rows,
-                "total_rows": progress.total_rows,
-                "tokens": progress.tokens,
-                "loss": progress.loss,
-                "tokens_per_second": progress.tokens_per_second,
-                "memory_gb": progress.memory_gb,
-            }
+            Progress(
+                request=request,
+                task=progress.job,
+                rows=progress.rows,
+                total_rows=progress.total_rows,
+                tokens=progress.tokens,
+                loss=progress.loss,
+                tokens_per_second=progress.tokens_per_second,
+                memory_gb=progress.memory_gb,
+            )
         )
 
 
@@ -417,11 +425,11 @@ def _num_bytes(task: TaskQuota) -> int:
     return sum(path.stat().st_size for path in paths if path.exists())
 
 
-def main(parent: ParentChannel[WorkerMessage], argument: dict[str, Any]) -> None:
+def main(parent: Parent, argument: dict[str, Any]) -> None:
     """Serve a node; the argument is its `NodeSettings`."""
     try:
         worker = NodeWorker(NodeSettings(**argument), parent)
     except InputError as error:
-        parent.send(request_failed("", error))
+        parent.send(RequestFailed(error=ErrorRecord.of(error)))
         parent.exit(1)
     worker.run()

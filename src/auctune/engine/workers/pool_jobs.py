@@ -1,6 +1,6 @@
 """Jobs of a pool in the process that trains them: what the requests of the pool say is done here.
 
-`auctune.engine.pool.device` has the requests. A job stays on the device after its time slice as
+`auctune.engine.messages.pool` has the requests. A job stays on the device after its time slice as
 long as there is room. Checkpoints are numbered by a job's batches. Those of several jobs need not
 be of one moment: the pool's log has how many batches of each are due, and a job that is behind
 trains them again, bit-identically. No checkpoint is ahead of the log, but for a best one, which is
@@ -12,28 +12,29 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
 from auctune.atomic_files import commit_folder, remove_folder, staging_folder
 from auctune.domain import AuctuneError, InputError
-from auctune.engine.pool.device import (
+from auctune.engine.messages.pool import (
     ExportJob,
-    JobFailedError,
-    LoadedJob,
+    JobExported,
+    JobLoaded,
     LoadJob,
     MemoryState,
+    PoolDone,
     PoolReply,
+    PoolRequest,
     ReleaseJob,
     SliceResult,
+    SlicesTrained,
     StartPool,
     TimeSlice,
     TrainQuantum,
-    read_request,
 )
+from auctune.engine.pool.device import JobFailedError
 from auctune.engine.pool.events import PoolDirectory
-from auctune.engine.runtime.channel import Message
 from auctune.train.checkpoint import discard_newer, load_latest, save_checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import (
@@ -143,38 +144,38 @@ class PoolJobs:
         # Batches of each job's newest checkpoint, and when it was written.
         self._saved: dict[str, tuple[int, float]] = {}
 
-    def handle(self, message: Message) -> PoolReply:
+    def handle(self, request: PoolRequest) -> PoolReply:
         """Do what a request says.
 
         Raises:
             JobFailedError: if the code of a job raises an error.
             AuctuneError: if the request cannot be done.
         """
-        result: Any = None
-        match read_request(message):
-            case StartPool() as request:
+        match request:
+            case StartPool():
                 self._remove_other_checkpoints(request.jobs)
-            case LoadJob() as request:
-                result = asdict(self._load(request))
-            case TrainQuantum() as request:
-                result = {name: asdict(one) for name, one in self._train(request).items()}
-            case ExportJob() as request:
-                result = self._export(request)
-            case ReleaseJob() as request:
+                return PoolDone(memory=self._memory)
+            case LoadJob():
+                return self._load(request)
+            case TrainQuantum():
+                results = self._train(request)
+                return SlicesTrained(results=results, memory=self._memory)
+            case ExportJob():
+                has_result = self._export(request)
+                return JobExported(has_result=has_result, memory=self._memory)
+            case ReleaseJob():
                 self._release(request.job)
-        memory = MemoryState(
+                return PoolDone(memory=self._memory)
+
+    @property
+    def _memory(self) -> MemoryState:
+        return MemoryState(
             tuple(self._resident),
             self._suspended,
             self._resumed,
             self._swap_seconds,
             self._max_bytes,
         )
-        return {
-            "kind": "pool_reply",
-            "do": message["do"],
-            "result": result,
-            "memory": asdict(memory),
-        }
 
     def _remove_other_checkpoints(self, jobs: Collection[str]) -> None:
         """Remove those of jobs that left as the pool was killed, or never joined."""
@@ -183,7 +184,7 @@ class PoolJobs:
                 if folder.name not in jobs:
                     remove_folder(folder)
 
-    def _load(self, request: LoadJob) -> LoadedJob:
+    def _load(self, request: LoadJob) -> JobLoaded:
         begun, name = self._now(), request.job
         is_new = request.memory_bytes is None
         speed, warning = None, ""
@@ -210,7 +211,8 @@ class PoolJobs:
             self._resident.append(name)
         else:
             job.suspend()
-        return LoadedJob(
+        return JobLoaded(
+            memory=self._memory,
             memory_bytes=needs,
             seconds=self._now() - begun,
             batches_per_second=speed,
@@ -298,8 +300,9 @@ class PoolJobs:
         result.seconds = self._now() - begun
         result.read = getattr(job, "learned", (0, 0))
         if result.batches:
-            result.loss = losses / result.batches
-            result.accuracy = accuracies / result.batches
+            # The code of a job may return numbers of NumPy.
+            result.loss = float(losses / result.batches)
+            result.accuracy = float(accuracies / result.batches)
         return result
 
     def _is_over(self, end: float) -> bool:

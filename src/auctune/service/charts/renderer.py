@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 import orjson
 import structlog
 from markupsafe import Markup
 
 from auctune.domain import AuctuneError
-from auctune.engine.runtime.channel import Alive, Message, OnMessage
+from auctune.engine.messages.base import Alive
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
+from auctune.service.charts.messages import CHART_MESSAGES, ChartReply, Draw, Drawn, NotDrawn
 
 WORKER = "auctune.service.charts.worker"
 _MAX_CACHED = 64
@@ -34,25 +36,6 @@ class ChartSpec:
     chart: str
     data: dict[str, Any]
     text: str
-
-
-class Drawn(TypedDict):
-    """A chart has been rendered."""
-
-    kind: Literal["drawn"]
-    id: int
-    html: str
-
-
-class NotDrawn(TypedDict):
-    """A chart cannot be rendered."""
-
-    kind: Literal["failed"]
-    id: int
-    reason: str
-
-
-ChartMessage = Alive | Drawn | NotDrawn
 
 
 class ChartRenderer:
@@ -88,24 +71,23 @@ class ChartRenderer:
         self._fail("the service is stopping")
 
     async def _get(self, figure: ChartSpec) -> str:
-        order = {"chart": figure.chart, "data": figure.data, "text": figure.text}
-        key = orjson.dumps(order)
+        key = orjson.dumps(figure)
         cached = self._cache.get(key)
         if cached is not None:
             self._cache.move_to_end(key)
             return cached
         # Requests for the same chart share one rendering, which no cancelled request ends.
         if key not in self._pending:
-            self._pending[key] = asyncio.ensure_future(self._render(key, order))
+            self._pending[key] = asyncio.ensure_future(self._render(key, figure))
             self._pending[key].add_done_callback(partial(self._ended, key))
         return await asyncio.shield(self._pending[key])
 
-    async def _render(self, key: bytes, order: Message) -> str:
+    async def _render(self, key: bytes, figure: ChartSpec) -> str:
         process = self._running()
         number = next(self._ids)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        process.send({"do": "draw", "id": number, **order})
+        process.send(Draw(id=number, chart=figure.chart, data=figure.data, text=figure.text))
         try:
             html = await answer
         finally:
@@ -123,17 +105,19 @@ class ChartRenderer:
     def _start(self, receive: OnMessage) -> WorkerProcess:
         if self._log is not None:
             self._log.parent.mkdir(parents=True, exist_ok=True)
-        return WorkerProcess(self._module, None, receive, log=self._log)
+        return WorkerProcess(self._module, None, receive, CHART_MESSAGES, log=self._log)
 
-    def _receive(self, message: ChartMessage) -> None:
-        if message["kind"] != "alive":
-            answer = self._waiting.get(message["id"])
-            if answer is None or answer.done():
-                return
-            if message["kind"] == "drawn":
-                answer.set_result(message["html"])
-            else:
-                answer.set_exception(ChartError(message["reason"]))
+    def _receive(self, message: ChartReply) -> None:
+        if isinstance(message, Alive):
+            return
+        answer = self._waiting.get(message.request)
+        if answer is None or answer.done():
+            return
+        match message:
+            case Drawn(html=html):
+                answer.set_result(html)
+            case NotDrawn(reason=reason):
+                answer.set_exception(ChartError(reason))
 
     def _end(self, why: str) -> None:
         self._process = None

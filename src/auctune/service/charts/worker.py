@@ -1,11 +1,11 @@
-"""Process that renders charts: each `draw {id, chart, data, text}` gets one `ChartMessage`."""
+"""Process that renders charts; see `auctune.service.charts.messages`."""
 
 import re
 import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,16 @@ from auctune.charts.metered import (
 from auctune.charts.render import DrawChart
 from auctune.charts.theme import AnyChart, SlotTimes
 from auctune.engine.runtime.channel import ParentChannel
+from auctune.service.charts.messages import (
+    CHART_MESSAGES,
+    ChartReply,
+    ChartRequest,
+    Draw,
+    Drawn,
+    NotDrawn,
+)
 
-if TYPE_CHECKING:
-    from auctune.service.charts.renderer import ChartMessage
+MESSAGES = CHART_MESSAGES
 
 WIDE, HALF, NARROW = 1040, 496, 316
 # Width of an axis of numbers, which `curves_chart` adds to its own width.
@@ -192,18 +199,18 @@ def _utc_time(match: re.Match[str]) -> str:
     return match[1].removesuffix(":00")
 
 
-def main(parent: "ParentChannel[ChartMessage]", _argument: None) -> None:
+def main(parent: ParentChannel[ChartReply, ChartRequest], _argument: None) -> None:
     """Render charts until the parent stops the process."""
     while not parent.stop_requested.is_set():
-        order = parent.inbox.get()
-        if order["do"] != "draw":
+        request = parent.inbox.get()
+        if not isinstance(request, Draw):
             continue
         try:
-            html = draw(order["chart"], order["data"], order["text"])
+            html = draw(request.chart, request.data, request.text)
         # An error concerns one chart: report and log it.
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             reason = f"{type(error).__name__}: {error}"
-            parent.send({"kind": "failed", "id": order["id"], "reason": reason})
+            parent.send(NotDrawn(request=request.id, reason=reason))
         else:
-            parent.send({"kind": "drawn", "id": order["id"], "html": html})
+            parent.send(Drawn(request=request.id, html=html))

@@ -223,7 +223,9 @@ class WandbLogger:
                 ]
                 if steps and opened is None:
                     await held.enter_async_context(self._slots.acquire(run.owner, 1))
-                    opened = held.enter_context(self._process.open(self._start_message(run)))
+                    folder, is_kept = self._folder / run.id, self._config.offline
+                    process = self._process.open(folder, run.options, is_kept=is_kept)
+                    opened = held.enter_context(process)
                 if opened is not None:
                     opened.log(steps)
                 if events:
@@ -235,10 +237,6 @@ class WandbLogger:
                     await changed.wait()
             if opened is not None:
                 await opened.end(0 if row.status == "succeeded" else 1)
-
-    def _start_message(self, run: _Run) -> Record:
-        folder, is_kept = str(self._folder / run.id), self._config.offline
-        return {"folder": folder, "is_kept": is_kept, "options": run.options}
 
     async def _read(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         # After a start all open jobs are read; requests must not wait for them.

@@ -9,12 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Any
 from weakref import WeakSet
 
 from auctune.domain import AuctuneError
-from auctune.engine.runtime.channel import Alive, OnMessage
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
+from auctune.service.integrations.messages import (
+    RUN_MESSAGES,
+    EndRun,
+    LogSteps,
+    RunEnded,
+    RunReply,
+    RunRequest,
+    StartRun,
+)
 from auctune.service.storage.events import Record
 
 WORKER = "auctune.service.integrations.worker"
@@ -24,17 +33,6 @@ END_SECONDS = 600.0
 
 class RunError(AuctuneError):
     """A run could not be logged."""
-
-
-class RunEnded(TypedDict):
-    """A run is complete, or has failed."""
-
-    kind: Literal["ended"]
-    id: int
-    error: str | None
-
-
-RunMessage = Alive | RunEnded
 
 
 class OpenRun:
@@ -50,7 +48,7 @@ class OpenRun:
         if self._ended.done():
             raise RunError(self._ended.result() or "the run has ended")
         if steps:
-            self._process.send({"do": "log", "id": self._number, "steps": steps})
+            self._process.send(LogSteps(id=self._number, steps=steps))
 
     async def end(self, exit_code: int) -> None:
         """End the run, and wait until it is complete.
@@ -58,7 +56,7 @@ class OpenRun:
         Raises:
             RunError: if it failed.
         """
-        self._process.send({"do": "end", "id": self._number, "exit_code": exit_code})
+        self._process.send(EndRun(id=self._number, exit_code=exit_code))
         try:
             async with asyncio.timeout(END_SECONDS):
                 error = await self._ended
@@ -97,26 +95,25 @@ class WandbProcess:
         return None if self._process is None else self._process.pid
 
     @contextmanager
-    def open(self, start: Mapping[str, object]) -> Iterator[OpenRun]:
+    def open(self, folder: Path, options: dict[str, Any], *, is_kept: bool) -> Iterator[OpenRun]:
         """Hold a run open until the end of the block; one that has not ended is shown as failed.
 
-        Args:
-            start: `folder` of its files, `is_kept`, and `options`, the arguments of `WandbRun`.
+        Arguments as of `StartRun`.
         """
         if self._process is None:
             self._process = AsyncWorker(self._start, self._receive, self.end)
         number = next(self._ids)
         run = self._runs[number] = OpenRun(self, number)
-        self.send({"do": "start", "id": number, **start})
+        self.send(StartRun(id=number, folder=folder, is_kept=is_kept, options=options))
         try:
             yield run
         finally:
-            self.send({"do": "end", "id": number, "exit_code": 1})
+            self.send(EndRun(id=number, exit_code=1))
             del self._runs[number]
             if not self._runs:
                 self.end("it has no runs")
 
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, message: RunRequest) -> None:
         if self._process is not None:
             self._process.send(message)
 
@@ -137,9 +134,14 @@ class WandbProcess:
     def _start(self, on_message: OnMessage) -> WorkerProcess:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         return WorkerProcess(
-            self._module, None, on_message, log=self._log, environment=self._environment
+            self._module,
+            None,
+            on_message,
+            RUN_MESSAGES,
+            log=self._log,
+            environment=self._environment,
         )
 
-    def _receive(self, message: RunMessage) -> None:
-        if message["kind"] == "ended" and message["id"] in self._runs:
-            self._runs[message["id"]].set_ended(message["error"])
+    def _receive(self, message: RunReply) -> None:
+        if isinstance(message, RunEnded) and message.id in self._runs:
+            self._runs[message.id].set_ended(message.error)

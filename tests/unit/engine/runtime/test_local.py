@@ -13,8 +13,15 @@ from typing import Any
 
 import pytest
 
+from auctune.engine.messages.base import Alive, Missing
+from auctune.engine.messages.node import (
+    NODE_MESSAGES,
+    NodeReady,
+    Ping,
+    RequestFailed,
+    TrainSlotRequest,
+)
 from auctune.engine.runtime import local
-from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import (
     PRELOAD,
     AsyncWorker,
@@ -26,21 +33,23 @@ from auctune.engine.runtime.local import (
     visible_gpu,
     wait_for_fork_server,
 )
-from auctune.engine.runtime.messages import NodeSettings, TrainSlotRequest
+from auctune.engine.runtime.nodes import NodeSettings
+from auctune.service.charts.messages import CHART_MESSAGES, Draw, Drawn
 from support.market_runs import living, parent_of
 from support.one_fork_server import in_another_process
+from support.scripted_node import READY
 from support.waits import poll
 
 pytest_plugins = ["support.tiny_bases"]
 
-Inbox = queue.SimpleQueue[Message | None]
+Inbox = queue.SimpleQueue[Any]
 
 
-def received(inbox: Inbox) -> Message | None:
+def received(inbox: Inbox) -> Any:
     """The next message that is not a heartbeat."""
     while True:
         message = inbox.get(timeout=120)
-        if message is None or message["kind"] != "alive":
+        if not isinstance(message, Alive):
             return message
 
 
@@ -48,8 +57,8 @@ def idle(folder: Path, *, fork: bool) -> tuple[WorkerProcess, Inbox]:
     """A worker that has started."""
     inbox: Inbox = queue.SimpleQueue()
     argument = {"base": '["idle"]', "cache": str(folder)}
-    worker = WorkerProcess("support.scripted_node", argument, inbox.put, fork=fork)
-    assert received(inbox) == {"kind": "ready", "base_digest": "none"}
+    worker = WorkerProcess("support.scripted_node", argument, inbox.put, NODE_MESSAGES, fork=fork)
+    assert received(inbox) == READY
     return worker, inbox
 
 
@@ -61,7 +70,7 @@ def test_how_a_worker_ended_is_known(tmp_path: Path, fork: bool) -> None:
     assert worker.exit_reason() == "killed by SIGKILL"
     assert worker.is_gone
     # It may be killed, and sent something, whether it has ended or not.
-    worker.send({"do": "ping"})
+    worker.send(Ping())
     worker.kill()
 
 
@@ -120,13 +129,13 @@ def test_a_worker_whose_message_cannot_be_handled_ends_with_one_logged_error(
 ) -> None:
     inbox: Inbox = queue.SimpleQueue()
 
-    def refuse(message: Message | None) -> None:
+    def refuse(message: object) -> None:
         if message is not None:
             raise LookupError("of the parent")
         inbox.put(None)
 
     argument = {"base": '["idle"]', "cache": str(tmp_path)}
-    worker = WorkerProcess("support.scripted_node", argument, refuse)
+    worker = WorkerProcess("support.scripted_node", argument, refuse, NODE_MESSAGES)
     assert received(inbox) is None
     assert worker.exit_reason() == "sent a message that could not be handled (LookupError)"
     assert not living([worker.pid])
@@ -191,8 +200,10 @@ def test_a_forked_worker_has_the_environment_and_the_folder_of_its_parent(
     monkeypatch.setenv("NAMED_BY_A_TEST", "this")
     monkeypatch.chdir(tmp_path)
     inbox: Inbox = queue.SimpleQueue()
-    worker = WorkerProcess("support.environment", "NAMED_BY_A_TEST", inbox.put, fork=True)
-    assert received(inbox) == {"kind": "told", "value": "this", "cwd": str(tmp_path)}
+    worker = WorkerProcess(
+        "support.environment", "NAMED_BY_A_TEST", inbox.put, NODE_MESSAGES, fork=True
+    )
+    assert received(inbox) == Missing(what=f"this in {tmp_path}")
     worker.kill()
 
 
@@ -203,6 +214,7 @@ def test_a_worker_holds_the_lock_of_its_parent(tmp_path: Path) -> None:
             "support.scripted_node",
             {"base": '["idle"]', "cache": str(tmp_path)},
             inbox.put,
+            NODE_MESSAGES,
             lock=lock.fileno(),
             fork=True,
         )
@@ -218,6 +230,7 @@ def test_what_differs_in_its_environment_or_computes_on_a_gpu_is_not_forked(tmp_
             "support.scripted_node",
             {"base": '["idle"]', "cache": str(tmp_path)},
             lambda _: None,
+            NODE_MESSAGES,
             fork=True,
             **options,
         )
@@ -230,10 +243,10 @@ def test_a_node_that_cannot_load_its_base_says_so_and_ends(tmp_path: Path) -> No
     inbox: Inbox = queue.SimpleQueue()
     worker = start_node(NodeSettings("./none", str(tmp_path)), inbox.put)
     message = received(inbox)
-    assert message is not None
-    assert (message["kind"], message["place"]) == ("failed", "base './none'")
+    assert isinstance(message, RequestFailed)
+    assert message.error.place == "base './none'"
     assert received(inbox) is None
-    worker.send(TrainSlotRequest(0, ()).to_message())
+    worker.send(TrainSlotRequest(0, ()))
     worker.stop()
 
 
@@ -241,7 +254,7 @@ def test_a_node_on_a_numbered_gpu_is_told_the_only_one_that_it_sees(tmp_path: Pa
     inbox: Inbox = queue.SimpleQueue()
     settings = NodeSettings("tiny", str(tmp_path), device="cuda:3")
     worker = start_node(settings, inbox.put, module="support.environment")
-    assert received(inbox) == {"kind": "told", "device": "cuda", "gpu": "3"}
+    assert received(inbox) == Missing(what="cuda is 3")
     worker.stop()
 
 
@@ -264,9 +277,7 @@ def test_a_node_ignores_files_of_the_current_folder_and_stops_when_asked(
     monkeypatch.chdir(tmp_path)
     inbox: Inbox = queue.SimpleQueue()
     worker = start_node(NodeSettings("tiny", str(tiny_cache)), inbox.put)
-    message = received(inbox)
-    assert message is not None
-    assert message["kind"] == "ready"
+    assert isinstance(received(inbox), NodeReady)
     worker.stop()
     assert received(inbox) is None
 
@@ -313,16 +324,16 @@ def test_an_event_loop_goes_on_while_a_worker_starts_and_ends() -> None:
     def start(on_message: Any) -> WorkerProcess:
         # As for the lock of a fork server that still imports its modules.
         assert may_start.wait(60)
-        return WorkerProcess("support.odd_drawing", None, on_message)
+        return WorkerProcess("support.odd_drawing", None, on_message, CHART_MESSAGES)
 
     async def run() -> None:
         worker = AsyncWorker(start, received.append, ended.append)
-        worker.send({"do": "draw", "id": 1, "chart": "plan", "data": {"number": 0}, "text": ""})
+        worker.send(Draw(id=1, chart="plan", data={"number": 0}, text=""))
         for _ in range(100):
             await asyncio.sleep(0)
         assert not received
         may_start.set()
-        while not any(one["kind"] == "drawn" for one in received):
+        while not any(isinstance(one, Drawn) for one in received):
             await asyncio.sleep(0.01)
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGKILL)

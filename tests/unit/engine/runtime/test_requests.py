@@ -1,14 +1,24 @@
 """Requests to a worker, and the futures of its answers."""
 
-from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from auctune.domain import InputError
+from auctune.engine.messages.base import (
+    Alive,
+    ErrorRecord,
+    Failed,
+    Missing,
+    Preparing,
+    Started,
+)
+from auctune.engine.messages.node import Measure, Measuring, Ping, Pong
 from auctune.engine.runtime.channel import Message, OnMessage, read_error
 from auctune.engine.runtime.local import start_worker
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 from auctune.engine.runtime.worker import WorkerSpec
+from support.scripted_node import READY
 
 
 class Handle:
@@ -18,7 +28,7 @@ class Handle:
     is_gone = False
 
     def __init__(self) -> None:
-        self.sent: list[Mapping[str, object]] = []
+        self.sent: list[Any] = []
         self.say: OnMessage = lambda _: None
 
     def start(self, on_message: OnMessage) -> "Handle":
@@ -28,7 +38,7 @@ class Handle:
     def is_lost(self) -> bool:
         return False
 
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, message: object) -> None:
         self.sent.append(message)
 
     def exit_reason(self) -> str:
@@ -80,6 +90,23 @@ def test_each_request_is_answered_by_one_message_in_their_order(
         second.result(0)
     assert not third.done()
     assert not worker.has_ended
+
+
+def test_what_is_progress_and_what_is_an_answer_follows_from_the_class(handle: Handle) -> None:
+    worker = RequestWorker(handle.start, lambda failed: failed.error.to_error(WorkerEndedError))
+    first, second = worker.request(Ping()), worker.request(Measure())
+    assert handle.sent == [Ping(), Measure()]
+    for progress in (Missing(what="no place"), Started(pid=1), Preparing(what="base", share=0.5)):
+        handle.say(progress)
+    handle.say(READY)
+    assert worker.ready is READY
+    for message in (Alive(), Pong(), Measuring(what="speed", share=0.5)):
+        handle.say(message)
+    assert first.result(0) == Pong()
+    assert not second.done()
+    handle.say(Failed(error=ErrorRecord("device", "is wrong", "a right one")))
+    with pytest.raises(InputError, match="device: is wrong"):
+        second.result(0)
 
 
 def test_a_worker_that_ends_answers_all_with_its_end(handle: Handle, worker: RequestWorker) -> None:

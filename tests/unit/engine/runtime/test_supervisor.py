@@ -1,24 +1,27 @@
 """A supervisor on clocks that only the test moves."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from auctune.engine.messages.base import Alive, Missing, Started
+from auctune.engine.messages.node import (
+    Lost,
+    NodeReady,
+    NotCompleted,
+    Ping,
+    Pong,
+    Recovered,
+    TaskQuota,
+    TrainSlotRequest,
+)
 from auctune.engine.runtime.local import start_node
-from auctune.engine.runtime.messages import NodeSettings, Ready, TaskQuota, TrainSlotRequest
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.supervisor import NodeSupervisor, SupervisorPolicy
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.train.job import LoraJob
-
-READY: Ready = {
-    "kind": "ready",
-    "base_digest": "none",
-    "architecture": "none",
-    "context_tokens": None,
-    "origin": "",
-}
+from support.scripted_node import READY, trained_slot
 
 
 class Clock:
@@ -44,22 +47,21 @@ def test_silence_counts_only_while_somebody_listens(tmp_path: Path) -> None:
     # The whole machine stood still for an hour.
     clock.time += 3600.0
     supervisor.poll()
-    assert [message["kind"] for message in told] == ["started", "ready"]
+    assert [type(message) for message in told] == [Started, NodeReady]
     for _ in range(9):
         clock.time += 1.0
         supervisor.poll()
-    assert told[-1]["kind"] == "ready"
-    supervisor.on_message(1, {"kind": "alive"})
+    assert told[-1] == READY
+    supervisor.on_message(1, Alive())
     for _ in range(10):
         clock.time += 1.0
         supervisor.poll()
-    assert told[-1]["kind"] == "ready"
+    assert told[-1] == READY
     clock.time += 0.5
     supervisor.poll()
-    assert told[-1]["how"] == "was silent for 10 s"
-    trained: Any = {"kind": "trained", "request": "0/alpha/1"}
-    supervisor.on_message(1, trained)
-    assert told[-1] == {"kind": "trained", "request": "0/alpha/1", "stale": True}
+    assert told[-1].how == "was silent for 10 s"
+    supervisor.on_message(1, trained_slot(0))
+    assert told[-1] == trained_slot(0, stale=True)
     supervisor.stop(0.0)
 
 
@@ -80,11 +82,15 @@ class FarLink:
     def __init__(self) -> None:
         self.is_gone = False
         self.done: list[str] = []
-        self.attempts: list[int] = []
+        self.attempts: list[int | None] = []
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        self.done.append(message.get("id") or message["do"])
-        self.attempts += [task["attempt"] for task in message.get("tasks", ())]
+    def send(self, message: object) -> None:
+        if isinstance(message, TrainSlotRequest):
+            self.done.append(message.id)
+            self.attempts += [task.attempt for task in message.tasks]
+        else:
+            assert message == Ping()
+            self.done.append("ping")
 
     def exit_reason(self) -> str:
         return "was cut off"
@@ -115,8 +121,8 @@ class Far:
         clock, told = self.clock, self.told.append
         return NodeSupervisor("alpha", self._launch, params, told, wall=clock, monotonic=clock)
 
-    def kinds(self) -> list[str]:
-        return [message["kind"] for message in self.told]
+    def kinds(self) -> list[type]:
+        return [type(message) for message in self.told]
 
     def _launch(self, number: int) -> FarLink:
         self.links.append(FarLink())
@@ -140,7 +146,7 @@ def test_a_node_that_may_be_at_its_tasks_yet_keeps_them_and_gets_no_other_proces
     supervisor.dispatch()
     far.clock.time += 1.0
     supervisor.poll()
-    assert far.told[-1]["how"] == "was silent for 0.5 s"
+    assert far.told[-1].how == "was silent for 0.5 s"
     assert far.links[0].done == ["ping", "0/alpha/1", "kill"]
     for _ in range(3):
         supervisor.poll()
@@ -160,15 +166,15 @@ def test_a_node_without_a_machine_is_lost_until_it_has_one(
     supervisor.poll()
     supervisor.submit(order(tmp_path))
     for _ in range(2):
-        supervisor.on_message(1, {"kind": "missing", "what": "no Ray node has room"})
+        supervisor.on_message(1, Missing(what="no Ray node has room"))
     supervisor.submit(order(tmp_path))
-    assert far.kinds() == ["lost", "not_completed", "not_completed"]
-    assert far.told[0]["how"] == "no Ray node has room"
+    assert far.kinds() == [Lost, NotCompleted, NotCompleted]
+    assert far.told[0].how == "no Ray node has room"
     supervisor.on_message(1, READY)
     assert supervisor.tasks_to_dispatch == frozenset()
-    supervisor.on_message(1, {"kind": "pong"})
+    supervisor.on_message(1, Pong())
     supervisor.submit(order(tmp_path))
-    assert far.kinds()[3:] == ["ready", "recovered"]
+    assert far.kinds()[3:] == [NodeReady, Recovered]
     assert supervisor.tasks_to_dispatch == {"a"}
 
 
@@ -181,8 +187,8 @@ def test_an_order_that_its_node_was_not_ready_for_says_so_when_the_next_one_come
     supervisor.submit(order(tmp_path))
     supervisor.submit(order(tmp_path, 1))
     (message,) = far.told
-    assert (message["slot"], message["begun"]) == (0, False)
-    assert message["why"] == "the node was not ready before the next slot began"
+    assert (message.slot, message.begun) == (0, False)
+    assert message.why == "the node was not ready before the next slot began"
 
 
 def test_each_request_begins_an_attempt_above_those_of_any_start_before(tmp_path: Path) -> None:
@@ -210,7 +216,7 @@ def test_a_node_whose_tasks_have_no_disk_is_restarted_with_its_request(tmp_path:
     (tmp_path / "a").touch()
     supervisor.submit(order(tmp_path))
     supervisor.dispatch()
-    assert far.told[-1]["how"] == "cannot begin slot 0 (File exists)"
+    assert far.told[-1].how == "cannot begin slot 0 (File exists)"
     assert far.links[0].done == ["ping", "kill"]
     far.links[0].is_gone = True
     (tmp_path / "a").unlink()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from auctune.engine.elastic.trainer import ElasticTrainer
+from auctune.engine.messages.base import Missing
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.requests import STUCK_SECONDS
 from auctune.engine.runtime.worker import WorkerHandle
@@ -163,7 +164,7 @@ def test_a_worker_may_load_its_base_for_hours_as_long_as_it_lives(
     assert launcher.worker.num_kills == 0
     # A place that it waits for does not count.
     clock[0] += STUCK_SECONDS + 1
-    launcher.send({"kind": "missing", "what": "no place"})
+    launcher.send(Missing(what="no place"))
     pool.poll(0.0)
     assert launcher.worker.num_kills == 1
     launcher.close()

@@ -1,6 +1,5 @@
 """A node's slot of several tasks, in this process: what is wrong with one is told of that one."""
 
-import json
 import os
 import queue
 import threading
@@ -14,10 +13,20 @@ import torch
 
 from auctune.engine import unix_time
 from auctune.engine.data.examiner import Examiner
-from auctune.engine.runtime.channel import ParentChannel
-from auctune.engine.runtime.messages import NodeSettings, TaskQuota, TrainSlotRequest, WorkerMessage
+from auctune.engine.messages.base import Stop
+from auctune.engine.messages.node import (
+    NODE_MESSAGES,
+    NodeReply,
+    NodeRequest,
+    Noted,
+    TaskQuota,
+    Trained,
+    TrainSlotRequest,
+)
+from auctune.engine.runtime.channel import decode, encode
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.unix_time import SteadyClock, since_boot
-from auctune.engine.workers.node import NodeWorker
+from auctune.engine.workers.node import NodeWorker, Parent
 from auctune.train import checkpoint, tokenized_file
 from auctune.train.attempts import begin_attempt
 from auctune.train.checkpoint import CHECKPOINTS, Checkpoint, save_checkpoint
@@ -34,12 +43,12 @@ OUT_OF_MEMORY = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCrea
 class Market:
     """The parent of a node: gives one order, then has it stop."""
 
-    inbox: "queue.SimpleQueue[dict[str, Any]]" = field(default_factory=queue.SimpleQueue)
+    inbox: "queue.SimpleQueue[NodeRequest]" = field(default_factory=queue.SimpleQueue)
     stop_requested: threading.Event = field(default_factory=threading.Event)
-    said: list[dict[str, Any]] = field(default_factory=list)
+    said: list[Any] = field(default_factory=list)
 
-    def send(self, message: WorkerMessage) -> None:
-        self.said.append(json.loads(json.dumps(message)))
+    def send(self, message: NodeReply) -> None:
+        self.said.append(decode(encode(message, NODE_MESSAGES.replies), NODE_MESSAGES.replies))
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +70,17 @@ def train(
     orders: list[TaskQuota],
     until: float | None = None,
     market: Market | None = None,
-) -> dict[str, Any]:
+) -> Trained:
     """What a node says of a slot with these orders, which ends at `until`."""
     market = market or Market()
-    worker = NodeWorker(
-        NodeSettings(str(base), str(base)), cast("ParentChannel[WorkerMessage]", market)
-    )
-    market.inbox.put(TrainSlotRequest(0, tuple(orders), until, "first").to_message())
-    market.inbox.put({"do": "stop"})
+    worker = NodeWorker(NodeSettings(str(base), str(base)), cast(Parent, market))
+    request = TrainSlotRequest(0, tuple(orders), until, "first")
+    market.inbox.put(decode(encode(request, NODE_MESSAGES.requests), NODE_MESSAGES.requests))
+    market.inbox.put(Stop())
     worker.run()
-    assert market.said[-1]["kind"] == "trained"
-    return market.said[-1]
+    trained = market.said[-1]
+    assert isinstance(trained, Trained)
+    return trained
 
 
 def test_an_adapter_that_memory_does_not_hold_ends_its_own_task_alone(
@@ -88,9 +97,9 @@ def test_an_adapter_that_memory_does_not_hold_ends_its_own_task_alone(
     monkeypatch.setattr(MultiLoraTrainer, "load", run_out)
     large, good = order(tmp_path, "large"), order(tmp_path, "good")
     trained = train(base, [large, good])
-    assert trained["results"]["good"]["state"] == "done"
-    assert trained["refused"]["large"]["found"] == "out of memory while taking up its adapter"
-    assert trained["refused"]["large"]["out_of_memory"]
+    assert trained.results["good"].state == "done"
+    assert trained.refused["large"].found == "out of memory while taking up its adapter"
+    assert trained.refused["large"].out_of_memory
 
 
 def test_memory_that_runs_out_as_an_adapter_is_written_leaves_its_checkpoint_to_go_on_from(
@@ -107,12 +116,12 @@ def test_memory_that_runs_out_as_an_adapter_is_written_leaves_its_checkpoint_to_
     monkeypatch.setattr(MultiLoraTrainer, "export", run_out)
     large, good = order(tmp_path, "large"), order(tmp_path, "good")
     trained = train(base, [large, good])
-    assert trained["results"]["good"]["exported"]
-    assert trained["refused"]["large"]["found"] == "out of memory while writing its adapter"
-    assert trained["refused"]["large"]["out_of_memory"]
+    assert trained.results["good"].exported
+    assert trained.refused["large"].found == "out of memory while writing its adapter"
+    assert trained.refused["large"].out_of_memory
 
-    again = train(base, [large])["results"]["large"]
-    assert (again["rows"], again["state"], again["exported"]) == (4, "done", True)
+    again = train(base, [large]).results["large"]
+    assert (again.rows, again.state, again.exported) == (4, "done", True)
     assert (large.adapter / "adapter_model.safetensors").is_file()
 
 
@@ -121,10 +130,10 @@ def test_a_node_computes_as_its_settings_say(base: Path) -> None:
     keys = []
     for one in (settings, NodeSettings(str(base), str(base))):
         market = Market()
-        worker = NodeWorker(one, cast("ParentChannel[WorkerMessage]", market))
-        market.inbox.put({"do": "stop"})
+        worker = NodeWorker(one, cast(Parent, market))
+        market.inbox.put(Stop())
         worker.run()
-        keys.append(market.said[0]["origin"])
+        keys.append(market.said[0].origin)
         step = worker._trainer.loop.step
         assert step.adapted.backend.name == ("bmm" if one is settings else "loop")
         assert step.model.is_activation_checkpointing is (one is settings)
@@ -139,7 +148,7 @@ def test_a_slot_is_trained_while_the_clock_of_the_machine_is_ahead(
     believed = SteadyClock(120.0, time.time() - since_boot() - 3600.0)
     monkeypatch.setattr(unix_time, "_now", believed)
     trained = train(base, [order(tmp_path, "good")], until=believed() + 600.0)
-    assert trained["results"]["good"]["state"] == "done"
+    assert trained.results["good"].state == "done"
 
 
 @pytest.mark.parametrize("damage", [False, True], ids=["whole", "torn"])
@@ -147,7 +156,7 @@ def test_a_node_trains_alike_from_tokens_that_were_stored_and_from_rows(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bool
 ) -> None:
     one, other = order(tmp_path, "job"), order(tmp_path / "stored", "job")
-    from_rows = train(base, [one])["results"]["job"]
+    from_rows = train(base, [one]).results["job"]
     tokenizer, context = load_tokenizer(str(base), cache=base)
     Examiner(tokenizer, context).facts(other.job.data, "file", other.job.max_length, store=True)
     if damage:
@@ -156,7 +165,7 @@ def test_a_node_trains_alike_from_tokens_that_were_stored_and_from_rows(
     else:
         # Nothing can be tokenized.
         monkeypatch.setattr(tokenized_file, "tokenize_chunk", None)
-    stored = train(base, [other])["results"]["job"]
+    stored = train(base, [other]).results["job"]
     assert stored == from_rows
     adapters = [one.adapter, other.adapter]
     first, second = (path / "adapter_model.safetensors" for path in adapters)
@@ -168,21 +177,21 @@ def test_a_task_whose_checkpoint_cannot_be_read_now_keeps_it_and_trains_later(
 ) -> None:
     away, good = order(tmp_path, "away"), order(tmp_path, "good")
     half = replace(away, target=2)
-    assert train(base, [half])["results"]["away"]["rows"] == 2
+    assert train(base, [half]).results["away"].rows == 2
     (state,) = away.folder.glob("checkpoints/*/state.json")
     content = state.read_bytes()
     # As if its disk were away: the file is there, and reading it is an error of the system.
     state.unlink()
     state.symlink_to(state)
     trained = train(base, [replace(away, number=2), good])
-    assert trained["results"]["good"]["state"] == "done"
-    refused = trained["refused"]["away"]
-    assert refused["unreadable"]
-    assert refused["found"].startswith("a checkpoint cannot be read now (Too many levels")
+    assert trained.results["good"].state == "done"
+    refused = trained.refused["away"]
+    assert refused.unreadable
+    assert refused.found.startswith("a checkpoint cannot be read now (Too many levels")
     state.unlink()
     state.write_bytes(content)
-    result = train(base, [replace(away, number=2)])["results"]["away"]
-    assert (result["rows"], result["steps"]) == (4, 2)
+    result = train(base, [replace(away, number=2)]).results["away"]
+    assert (result.rows, result.steps) == (4, 2)
 
 
 def test_what_is_said_of_a_checkpoint_names_no_path_of_the_server(
@@ -200,13 +209,13 @@ def test_what_is_said_of_a_checkpoint_names_no_path_of_the_server(
         os.truncate(newest, 9)
     market = Market()
     trained = train(base, [replace(job, number=3) for job in jobs.values()], market=market)
-    assert trained["refused"]["other"]["found"] == "checkpoint 2 is of format 99, not 8"
-    notes = {one["task"]: one["text"] for one in market.said if one["kind"] == "noted"}
+    assert trained.refused["other"].found == "checkpoint 2 is of format 99, not 8"
+    notes = {one.task: one.text for one in market.said if isinstance(one, Noted)}
     assert notes["torn"].startswith("checkpoint 2: tensors.safetensors has 9 of ")
     assert notes["gone"].startswith("no checkpoint is whole: checkpoint 1: tensors.safetensors has")
     assert notes["gone"].endswith("; trained again from its first row")
-    assert "ahead" in trained["refused"]
-    assert str(tmp_path) not in json.dumps(market.said)
+    assert "ahead" in trained.refused
+    assert str(tmp_path) not in repr(market.said)
 
 
 def test_a_replaced_worker_neither_saves_nor_deletes_damaged_checkpoints(
@@ -215,11 +224,11 @@ def test_a_replaced_worker_neither_saves_nor_deletes_damaged_checkpoints(
     cut_off = order(tmp_path, "job")
     cut_off = replace(cut_off, attempt=begin_attempt(cut_off.folder))
     newest = replace(cut_off, number=2, attempt=begin_attempt(cut_off.folder))
-    refused = train(base, [cut_off])["refused"]["job"]
-    assert refused["found"] == "attempt 1 was replaced by attempt 2"
-    assert train(base, [newest])["results"]["job"]["state"] == "done"
+    refused = train(base, [cut_off]).refused["job"]
+    assert refused.found == "attempt 1 was replaced by attempt 2"
+    assert train(base, [newest]).results["job"].state == "done"
     (state,) = cut_off.folder.glob("checkpoints/*/state.json")
     state.write_bytes(b"{")
-    assert "was replaced" in train(base, [cut_off])["refused"]["job"]["found"]
+    assert "was replaced" in train(base, [cut_off]).refused["job"].found
     assert state.exists()
-    assert train(base, [newest])["results"]["job"]["rows"] == 4
+    assert train(base, [newest]).results["job"].rows == 4

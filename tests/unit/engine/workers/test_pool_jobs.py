@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from auctune.engine.pool.device import LoadJob, PoolDevice, SliceResult, TimeSlice, TrainQuantum
+from auctune.engine.messages.pool import LoadJob, SliceResult, TimeSlice, TrainQuantum
+from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.workers.pool_jobs import PoolJobs
 from auctune.train.checkpoint import Checkpoint
@@ -29,7 +30,7 @@ class CountingFactory(LineFactory):
         return made
 
 
-def train(folder: Path, factory: CountingFactory, *slices: TimeSlice) -> dict[str, SliceResult]:
+def train(folder: Path, factory: CountingFactory, *slices: TimeSlice) -> Mapping[str, SliceResult]:
     """Train a quantum of new lines, which the parent stops after three batches."""
     jobs = PoolJobs(factory, OpenPoolDirectory(folder), should_stop=lambda: factory.trained >= 3)
     device = PoolDevice(jobs.handle)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from auctune.domain import InputError
 from auctune.domain.dataset import read_row
-from auctune.engine.generation import REQUESTS
+from auctune.engine.messages.generation import GENERATOR_MESSAGES, Generate
+from auctune.engine.runtime.channel import decode, encode
 from auctune.service.http.requests import read_body
 from auctune.service.inference.requests import ChatRequest, CompletionRequest
 
@@ -120,7 +121,10 @@ def test_arguments_of_any_depth_are_read_or_refused(depth: int, first: str, last
     if depth < 200:
         (found,) = request.prompts(None)
         # As it is sent to the process that answers.
-        assert REQUESTS.validate_json(REQUESTS.dump_json(found)) == found
+        sent = Generate(id="1", request=found)
+        assert (
+            decode(encode(sent, GENERATOR_MESSAGES.requests), GENERATOR_MESSAGES.requests) == sent
+        )
         read_row(row, "row")
         return
     with pytest.raises(InputError, match="is nested too deeply") as wrong:

@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from auctune.engine.runtime.channel import STARTUP_TIMEOUT, Message, ParentChannel, run_main
+from auctune.engine.messages.base import Ready, Started
+from auctune.engine.runtime.channel import STARTUP_TIMEOUT, ParentChannel, run_main
 from auctune.engine.runtime.local import (
     STDERR_TAIL,
     argument_in_child,
@@ -59,7 +61,7 @@ class WorkerActor:
         keeps_arrays: bool,
     ) -> None:
         self._changed = threading.Condition()
-        self._messages: list[Message] = []
+        self._messages: list[Any] = []
         self._exit_reason: str | None = None
         self._called_at = time.monotonic()
         self._lease_seconds = lease_seconds
@@ -72,12 +74,7 @@ class WorkerActor:
         with suppress(OSError):
             os.chdir(cwd)
         self._messages.append(
-            {
-                "kind": "started",
-                "pid": os.getpid(),
-                "host": socket.gethostname(),
-                "node": _ray_node_id(),
-            }
+            Started(pid=os.getpid(), host=socket.gethostname(), node=_ray_node_id())
         )
         threading.Thread(target=self._watch, daemon=True).start()
         try:
@@ -88,21 +85,21 @@ class WorkerActor:
         self._parent = ParentChannel[Any](self._transmit, self._end)
         threading.Thread(target=self._run, args=(module, argument), daemon=True).start()
 
-    def send(self, request: Message) -> None:
+    def send(self, request: Any) -> None:
         """Hand a request to the worker; its arrays may be references."""
         self._called_at = time.monotonic()
         if self._exit_reason is not None:
             return
-        if "arrays" in request:
+        if arrays := arrays_of(request):
             try:
-                request["arrays"] = _fetched(request["arrays"])
+                request = with_arrays(request, _fetched(arrays))
             # The worker whose array it is may have ended: Ray raises errors of many types.
             except Exception as error:
                 self._report_end(f"could not fetch another worker's array ({_last_line(error)})")
                 return
         self._parent.receive(request)
 
-    def receive(self) -> tuple[list[Message], str | None]:
+    def receive(self) -> tuple[list[Any], str | None]:
         """Return the worker's messages since the last call; wait a moment if there are none.
 
         The second value is how the worker ended, or None while it runs.
@@ -121,13 +118,12 @@ class WorkerActor:
             # A library of the worker's may have raised it, and not the channel.
             self._report_end("exit code 1")
 
-    def _transmit(self, message: Mapping[str, object]) -> None:
-        if message["kind"] == "ready":
+    def _transmit(self, message: Any) -> None:
+        if is_ready(message):
             # The lease is shorter from now on.
             self._called_at, self._is_ready = time.monotonic(), True
-        message = dict(message)
-        if self._keeps_arrays and "arrays" in message:
-            message["arrays"] = _stored(message["arrays"])
+        if self._keeps_arrays and (arrays := arrays_of(message)):
+            message = with_arrays(message, _stored(arrays))
         with self._changed:
             self._messages.append(message)
             self._changed.notify_all()
@@ -153,6 +149,29 @@ class WorkerActor:
     def _own_lease(self) -> float:
         is_loading = not self._is_ready and self._exit_reason is None
         return _OWN_LEASES * current_lease(self._lease_seconds, is_ready=not is_loading)
+
+
+def arrays_of(message: Any) -> Sequence[Any]:
+    """Return the arrays of a message, which is a dictionary if its worker has no `MESSAGES`."""
+    arrays: Sequence[Any] = (
+        message.get("arrays", ())
+        if isinstance(message, Mapping)
+        else getattr(message, "arrays", ())
+    )
+    return arrays
+
+
+def with_arrays(message: Any, arrays: Sequence[Any]) -> Any:
+    """Return a message with other arrays."""
+    if isinstance(message, Mapping):
+        return {**message, "arrays": arrays}
+    return replace(message, arrays=arrays)
+
+
+def is_ready(message: Any) -> bool:
+    """Return whether a message reports that its worker takes requests."""
+    kind = message["kind"] if isinstance(message, Mapping) else None
+    return kind == "ready" or isinstance(message, Ready)
 
 
 def current_lease(seconds: float, *, is_ready: bool) -> float:

@@ -3,8 +3,7 @@
 It is a process of its own because Ray kills a driver that loses its cluster: the executor sees a
 lost agent, and starts another. It exits with its parent, and Ray then ends its actors.
 
-It receives launch {node, actor}, send {node, message}, kill {node} and stop, and sends
-`AgentMessage`s. `node` is a number of the start of a node's worker, `actor` an `ActorSpec`.
+Its messages are those of `auctune.engine.messages.ray`.
 """
 
 import threading
@@ -14,11 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import InputError
-from auctune.engine.runtime.channel import ParentChannel, error_record
+from auctune.engine.messages.base import ErrorRecord, Failed, Missing, Stop
+from auctune.engine.messages.node import NodeReply
+from auctune.engine.messages.ray import (
+    AGENT_MESSAGES,
+    AgentReply,
+    AgentRequest,
+    FromNode,
+    Kill,
+    Launch,
+    NodeGone,
+    ToNode,
+)
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.mailbox import Mailbox
 from auctune.engine.runtime.ray.cluster import EnsureNode, open_cluster
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, RayWorker
-from auctune.engine.runtime.ray.launcher import AgentMessage
+
+MESSAGES = AGENT_MESSAGES
+Parent = ParentChannel[AgentReply, AgentRequest]
 
 _POLL_SECONDS = 1.0
 # Ray itself gives up a head that has been away for a minute, as a rule.
@@ -33,7 +46,7 @@ class Agent:
         ensure_node: of the cluster to which this process is connected.
     """
 
-    def __init__(self, parent: ParentChannel[AgentMessage], ensure_node: EnsureNode) -> None:
+    def __init__(self, parent: Parent, ensure_node: EnsureNode) -> None:
         self._parent = parent
         self._ensure_node = ensure_node
         self._workers: dict[int, RayWorker] = {}
@@ -59,26 +72,26 @@ class Agent:
 
     def _serve(self) -> None:
         try:
-            while (message := self._parent.inbox.get())["do"] != "stop":
+            while not isinstance(request := self._parent.inbox.get(), Stop):
                 # None: it is gone, and its parent has not read that yet.
-                worker = self._workers.get(message["node"])
-                match message["do"]:
-                    case "launch":
-                        self._launch(message["node"], ActorSpec(**message["actor"]))
-                    case "send" if worker is not None:
-                        worker.send(message["message"])
-                    case "kill" if worker is not None:
+                worker = self._workers.get(request.node)
+                match request:
+                    case Launch():
+                        self._launch(request.node, request.actor)
+                    case ToNode() if worker is not None:
+                        worker.send(request.message)
+                    case Kill() if worker is not None:
                         worker.kill()
         finally:
             self._starts.close()
 
     def _launch(self, number: int, spec: ActorSpec) -> None:
-        def on_message(message: Any) -> None:
+        def on_message(message: NodeReply | None) -> None:
             if message is not None:
-                self._parent.send({"kind": "node", "node": number, "message": message})
+                self._parent.send(FromNode(node=number, message=message))
                 return
             del self._workers[number]
-            self._parent.send({"kind": "gone", "node": number, "how": worker.exit_reason()})
+            self._parent.send(NodeGone(node=number, how=worker.exit_reason()))
 
         def start() -> None:
             try:
@@ -93,13 +106,13 @@ class Agent:
         self._starts.post(start)
 
 
-def main(parent: ParentChannel[AgentMessage], argument: dict[str, Any]) -> None:
+def main(parent: Parent, argument: dict[str, Any]) -> None:
     """Run an agent; the argument is {address, work, missing_seconds}."""
     begun = time.monotonic()
 
     def unreachable(why: str) -> None:
         if time.monotonic() - begun > argument["missing_seconds"]:
-            parent.send({"kind": "missing", "what": why})
+            parent.send(Missing(what=why))
 
     try:
         with open_cluster(
@@ -108,5 +121,5 @@ def main(parent: ParentChannel[AgentMessage], argument: dict[str, Any]) -> None:
             if ensure_node is not None:
                 Agent(parent, ensure_node).run()
     except InputError as error:
-        parent.send({"kind": "failed", **error_record(error)})
+        parent.send(Failed(error=ErrorRecord.of(error)))
         parent.exit(1)

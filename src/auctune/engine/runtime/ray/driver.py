@@ -17,9 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.messages.base import Alive, Missing, Started, Stop
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import STDERR_TAIL
-from auctune.engine.runtime.ray.actor import WorkerActor, current_lease
+from auctune.engine.runtime.ray.actor import (
+    WorkerActor,
+    arrays_of,
+    current_lease,
+    is_ready,
+    with_arrays,
+)
 from auctune.engine.runtime.worker import WorkerSpec
 
 _REQUESTS, _MESSAGES = "requests", "messages"
@@ -108,7 +115,7 @@ class RemoteHandle(ABC):
         return self._gone.is_set()
 
     @abstractmethod
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, message: object) -> None:
         """Send a message, without waiting for it to be read."""
 
     @abstractmethod
@@ -119,7 +126,7 @@ class RemoteHandle(ABC):
         return self._exit_reason
 
     def request_stop(self) -> None:
-        self.send({"do": "stop"})
+        self.send(Stop())
 
     def stop(self, timeout: float = 30.0) -> None:
         self.request_stop()
@@ -227,7 +234,7 @@ class RayWorker(RemoteHandle):
 
     Args:
         spec: of the actor.
-        on_message: called with each message of the worker, and with "alive" or "missing" while it
+        on_message: called with each message of the worker, and with `Alive` or `Missing` while it
             is not placed.
         driver: which knows why it waits.
     """
@@ -241,7 +248,7 @@ class RayWorker(RemoteHandle):
         self._lock = threading.Lock()
         self._actor: Any = None
         self._node: str | None = None
-        self._unsent: list[Mapping[str, object]] = []
+        self._unsent: list[object] = []
         self._killed = threading.Event()
         self._is_ready = self._is_missing = False
         self._is_lost: bool | None = None
@@ -268,7 +275,7 @@ class RayWorker(RemoteHandle):
             self._is_lost = self._node is None or _is_node_lost(self._node)
         return self._is_lost
 
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, message: object) -> None:
         with self._lock:
             if self._actor is None:
                 self._unsent.append(message)
@@ -339,13 +346,12 @@ class RayWorker(RemoteHandle):
                 time.sleep(_CALL_SECONDS)
         return None
 
-    def _call(self, message: Mapping[str, object]) -> None:
+    def _call(self, message: object) -> None:
         # A request that is lost is lost with its actor, of which the next answer tells.
         send = self._actor.send.options(concurrency_group=_REQUESTS, name=self._title)
-        request = dict(message)
-        if "arrays" in message:
-            request["arrays"] = self._driver.share(message["arrays"])
-        send.remote(request)
+        if arrays := arrays_of(message):
+            message = with_arrays(message, self._driver.share(arrays))
+        send.remote(message)
 
     def _fetch(self, actor: Any) -> str:
         """Fetch messages until the worker has ended; return how it did."""
@@ -377,13 +383,13 @@ class RayWorker(RemoteHandle):
                     return f"did not answer for {lease:g} s"
         return "was stopped"
 
-    def _deliver(self, message: Message) -> None:
-        self._is_ready |= message["kind"] == "ready"
-        if message["kind"] == "started":
-            self._node, self._is_missing = message.pop("node"), False
-        if "arrays" in message and not self._spec.keeps_arrays:
+    def _deliver(self, message: Any) -> None:
+        self._is_ready |= is_ready(message)
+        if isinstance(message, Started):
+            self._node, self._is_missing = message.node, False
+        if not self._spec.keeps_arrays and (arrays := arrays_of(message)):
             # Ray's arrays are read-only views of shared memory.
-            message["arrays"] = [np.array(array) for array in message["arrays"]]
+            message = with_arrays(message, [np.array(array) for array in arrays])
         self._on_message(message)
 
     def _report_waiting(self, why: str) -> None:
@@ -392,8 +398,7 @@ class RayWorker(RemoteHandle):
         self._is_missing = now - self._begun_at > self._spec.missing_seconds
         if now - self._reported_at >= _REPORT_SECONDS:
             self._reported_at = now
-            missing = {"kind": "missing", "what": why}
-            self._on_message(missing if self._is_missing else {"kind": "alive"})
+            self._on_message(Missing(what=why) if self._is_missing else Alive())
 
 
 def _death(error: Exception) -> str:

@@ -4,20 +4,25 @@ import itertools
 import secrets
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Any
 
 from auctune.atomic_files import write_atomically
-from auctune.engine.runtime.channel import Alive, Failed, Message, OnMessage
-from auctune.engine.runtime.local import WorkerProcess
-from auctune.engine.runtime.messages import (
-    NODE_WORKER,
-    Missing,
-    NodeSettings,
-    WorkerMessage,
-    node_workers,
+from auctune.engine.messages.base import Alive, Failed, Missing, Started
+from auctune.engine.messages.node import NodeReply
+from auctune.engine.messages.ray import (
+    AGENT_MESSAGES,
+    AgentReply,
+    FromNode,
+    Kill,
+    Launch,
+    NodeGone,
+    ToNode,
 )
+from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.runtime.local import WorkerProcess
+from auctune.engine.runtime.nodes import NODE_WORKER, NodeSettings, node_workers
 from auctune.engine.runtime.ray.driver import ActorSpec, RemoteHandle
 from auctune.engine.runtime.ray.params import (
     RayParams,
@@ -33,25 +38,6 @@ _HEARTBEAT_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 # Not the name of a task, whose folders are beside it.
 _ID_FILE = ".market"
-
-
-class FromNode(TypedDict):
-    """A message of a node's worker."""
-
-    kind: Literal["node"]
-    node: int
-    message: WorkerMessage
-
-
-class NodeGone(TypedDict):
-    """A node's worker has ended."""
-
-    kind: Literal["gone"]
-    node: int
-    how: str
-
-
-AgentMessage = Alive | Failed | Missing | FromNode | NodeGone
 
 
 class RayNode(RemoteHandle):
@@ -71,17 +57,17 @@ class RayNode(RemoteHandle):
     def is_lost(self) -> bool:
         return self._is_missing
 
-    def send(self, message: Mapping[str, object]) -> None:
-        self._agent.send({"do": "send", "node": self._number, "message": message})
+    def send(self, message: Any) -> None:
+        self._agent.send(ToNode(node=self._number, message=message))
 
     def kill(self) -> None:
-        self._agent.send({"do": "kill", "node": self._number})
+        self._agent.send(Kill(node=self._number))
 
-    def on_worker_message(self, message: WorkerMessage) -> None:
+    def on_worker_message(self, message: NodeReply) -> None:
         """Handle a message of the worker."""
         # Until its actor runs, the agent reports that the node waits.
-        self._is_placed |= message["kind"] == "started"
-        self._is_missing = message["kind"] == "missing"
+        self._is_placed |= isinstance(message, Started)
+        self._is_missing = isinstance(message, Missing)
         self._on_message(message)
 
     def on_agent_message(self, message: Alive | Missing) -> None:
@@ -99,7 +85,7 @@ class RayAgent:
         log: file for its standard error, or None.
     """
 
-    def __init__(self, argument: Message, lock: int | None, log: Path | None) -> None:
+    def __init__(self, argument: dict[str, Any], lock: int | None, log: Path | None) -> None:
         self.users: set[int] = set()
         self._lock = threading.Lock()
         self._nodes: dict[int, RayNode] = {}
@@ -107,7 +93,9 @@ class RayAgent:
         self._heartbeat = threading.Event()
         self._failure = ""
         self.has_ended = False
-        self.process = WorkerProcess(AGENT, argument, self._on_message, lock=lock, log=log)
+        self.process = WorkerProcess(
+            AGENT, argument, self._on_message, AGENT_MESSAGES, lock=lock, log=log
+        )
         threading.Thread(target=self._watch, daemon=True).start()
 
     def launch(self, on_message: OnMessage, actor: ActorSpec) -> RayNode | None:
@@ -117,26 +105,27 @@ class RayAgent:
                 return None
             number = next(self._numbers)
             node = self._nodes[number] = RayNode(number, self.process, on_message)
-        self.process.send({"do": "launch", "node": number, "actor": asdict(actor)})
+        self.process.send(Launch(node=number, actor=actor))
         return node
 
-    def _on_message(self, message: AgentMessage | None) -> None:
+    def _on_message(self, message: AgentReply | None) -> None:
         self._heartbeat.set()
-        if message is None:
-            self._on_end()
-        elif message["kind"] == "node":
-            self._nodes[message["node"]].on_worker_message(message["message"])
-        elif message["kind"] == "gone":
-            with self._lock:
-                node = self._nodes.pop(message["node"])
-            node.on_gone(message["how"])
-        elif message["kind"] == "failed":
-            self._failure = f"{message['place']} {message['found']}: {message['expected']}"
-        else:
-            with self._lock:
-                nodes = list(self._nodes.values())
-            for node in nodes:
-                node.on_agent_message(message)
+        match message:
+            case None:
+                self._on_end()
+            case FromNode():
+                self._nodes[message.node].on_worker_message(message.message)
+            case NodeGone():
+                with self._lock:
+                    node = self._nodes.pop(message.node)
+                node.on_gone(message.how)
+            case Failed(error=error):
+                self._failure = f"{error.place} {error.found}: {error.expected}"
+            case Alive() | Missing():
+                with self._lock:
+                    nodes = list(self._nodes.values())
+                for node in nodes:
+                    node.on_agent_message(message)
 
     def _on_end(self) -> None:
         how = self._failure or "lost its agent on the cluster"

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from auctune.domain import InputError
 from auctune.engine.runtime.channel import HEARTBEAT_TIMEOUT
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.extras import install_command
 from auctune.schema import STRICT
 

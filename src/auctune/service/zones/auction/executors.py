@@ -9,7 +9,7 @@ from pathlib import Path
 from auctune.engine.base_facts import StartNode
 from auctune.engine.market.market_file import MarketFile
 from auctune.engine.runtime.local import LocalLauncher
-from auctune.engine.runtime.messages import NodeSettings, node_workers
+from auctune.engine.runtime.nodes import NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy

@@ -16,7 +16,7 @@ from auctune.domain import (
 )
 from auctune.engine.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
 from auctune.engine.records import read_decision
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.ray.params import check_ray
 from auctune.numerics.jit import COMPILING
 from auctune.registry import check_settings

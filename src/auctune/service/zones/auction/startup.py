@@ -12,11 +12,11 @@ days of a small synthetic market: kernels are compiled for types of arguments, n
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import structlog
 
@@ -34,7 +34,8 @@ from auctune.domain import (
     Task,
 )
 from auctune.engine.base_facts import Report
-from auctune.engine.runtime.channel import Alive, ParentChannel
+from auctune.engine.messages.base import Alive, Response, Stop, WorkerMessages
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.numerics.jit import COMPILING, is_compiled
 from auctune.registry import build
@@ -95,27 +96,31 @@ class KernelCompilation(StartupTask):
             child.process.kill()
 
 
-class Compiling(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiling:
     """Progress of a compiler; `share` is of the whole, in [0, 1]."""
 
-    kind: Literal["compiling"]
     share: float
+    type: Literal["compiling"] = "compiling"
 
 
-class Compiled(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled(Response):
     """All kernels are compiled."""
 
-    kind: Literal["compiled"]
+    type: Literal["compiled"] = "compiled"
 
 
-CompilerMessage = Alive | Compiling | Compiled
+CompilerReply = Alive | Compiling | Compiled
+MESSAGES = WorkerMessages(Stop, CompilerReply)
+Parent = ParentChannel[CompilerReply, Stop]
 
 
 class _Compiler:
     def __init__(self, work: dict[str, Any]) -> None:
-        self._inbox: queue.SimpleQueue[CompilerMessage | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[CompilerReply | None] = queue.SimpleQueue()
         self._is_done = False
-        self.process = WorkerProcess(_WORKER, work, self._inbox.put)
+        self.process = WorkerProcess(_WORKER, work, self._inbox.put, MESSAGES)
 
     def wait(self, report: Report) -> None:
         while not self._is_done:
@@ -124,9 +129,9 @@ class _Compiler:
                 _log.warning(
                     "kernels could not be compiled ahead", reason=self.process.exit_reason()
                 )
-            elif message["kind"] == "compiling":
-                report(COMPILING, message["share"])
-            self._is_done = message is None or message["kind"] == "compiled"
+            elif isinstance(message, Compiling):
+                report(COMPILING, message.share)
+            self._is_done = message is None or isinstance(message, Compiled)
 
 
 def warm_up(
@@ -217,7 +222,7 @@ def _task(cluster: Cluster, slot: int, number: int) -> Task:
     )
 
 
-def main(parent: ParentChannel[CompilerMessage], work: dict[str, Any]) -> None:
+def main(parent: Parent, work: dict[str, Any]) -> None:
     """Compile what the argument names, and report the progress to the parent process."""
     threading.Thread(target=_exit_on_stop, args=(parent,), daemon=True).start()
     mechanism, settings = work["mechanism"], work["settings"]
@@ -226,13 +231,13 @@ def main(parent: ParentChannel[CompilerMessage], work: dict[str, Any]) -> None:
         warm_up_learning(mechanism, settings, cluster)
     else:
         warm_up(mechanism, settings, cluster, partial(_report, parent))
-    parent.send({"kind": "compiled"})
+    parent.send(Compiled())
 
 
-def _report(parent: ParentChannel[CompilerMessage], share: float) -> None:
-    parent.send({"kind": "compiling", "share": share})
+def _report(parent: Parent, share: float) -> None:
+    parent.send(Compiling(share=share))
 
 
-def _exit_on_stop(parent: ParentChannel[CompilerMessage]) -> None:
+def _exit_on_stop(parent: Parent) -> None:
     parent.stop_requested.wait()
     parent.exit()

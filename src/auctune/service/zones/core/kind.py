@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from auctune.device_profile import Profile, read_profile
 from auctune.engine.base_facts import Alone, Report
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
 from auctune.service.zones.core.loader import ZoneLoader

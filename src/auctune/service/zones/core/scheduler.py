@@ -8,21 +8,25 @@ recorded, or not at all, which is up to the kind of zone.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from auctune.engine.runtime.messages import (
+from auctune.engine.messages.node import (
+    Ended,
+    Lost,
     NodeMessage,
     NotCompleted,
     Noted,
+    Recovered,
     RequestFailed,
     TaskQuota,
+    TaskResult,
     Trained,
-    adapter_folder,
-    make_quota,
 )
+from auctune.engine.runtime.nodes import adapter_folder, make_quota
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -38,7 +42,7 @@ _log = structlog.get_logger(__name__)
 MakeExecutor = Callable[[OnNodeMessage], Executor]
 """Makes the executor of a zone's nodes, given the listener to their messages."""
 
-_SCHEDULED_MESSAGES = ("trained", "failed", "not_completed", "noted", "lost", "recovered")
+_SCHEDULED_MESSAGES = Trained | RequestFailed | NotCompleted | Noted | Lost | Recovered
 _LESS_MEMORY = "reduce batch_size, max_length or rank"
 
 J = TypeVar("J", bound=SlotJob)
@@ -122,16 +126,16 @@ class SlotScheduler(ABC, Generic[Z, J]):
 
     def on_message(self, zone: Z, node: str, message: NodeMessage) -> None:
         """Handle a message of a node; see `auctune.engine.runtime.supervisor.Executor`."""
-        match message["kind"]:
-            case "trained" if not message.get("stale"):
+        match message:
+            case Trained(stale=False):
                 self._on_trained(zone, node, message)
-            case "failed" | "not_completed" if not message.get("stale"):
+            case RequestFailed(stale=False) | NotCompleted():
                 self._on_slot_failed(zone, node, message)
-            case "noted":
+            case Noted():
                 self._on_note(zone, message)
-            case "lost":
-                self._on_node_lost(zone, node, f"it is lost ({message['how']})")
-            case "recovered":
+            case Lost():
+                self._on_node_lost(zone, node, f"it is lost ({message.how})")
+            case Recovered():
                 self._on_node_recovered(zone, node)
 
     def _dispatch(self, zone: Z) -> None:
@@ -164,62 +168,63 @@ class SlotScheduler(ABC, Generic[Z, J]):
         )
 
     def _on_trained(self, zone: Z, node: str, message: Trained) -> None:
-        slot = message["slot"]
+        slot = message.slot
         self._in_flight.pop((slot, node), None)
         # One that has ended in the slot may have needed less than was sold.
         rows = {
-            name: (zone.admitted_jobs[name].progress.rows, result["rows"])
-            for name, result in message["results"].items()
+            name: (zone.admitted_jobs[name].progress.rows, result.rows)
+            for name, result in message.results.items()
             if name in zone.admitted_jobs
             and zone.admitted_jobs[name].last_reported_slot < slot
-            and result["state"] not in ("done", "failed")
+            and result.state not in ("done", "failed")
         }
-        self._on_slot_trained(zone, node, rows, message["seconds"])
-        for name, result in message["results"].items():
+        self._on_slot_trained(zone, node, rows, message.seconds)
+        for name, result in message.results.items():
             job = zone.admitted_jobs.get(name)
             if job is None or job.last_reported_slot >= slot:
                 continue
-            seconds = message["seconds"]
-            zone.record(JobTrained(node=node, slot=slot, seconds=seconds, result=result), name)
+            zone.record(
+                JobTrained(node=node, slot=slot, seconds=message.seconds, result=asdict(result)),
+                name,
+            )
             self._on_result(zone, job, result)
-        for name, error in message["refused"].items():
+        for name, error in message.refused.items():
             job = zone.admitted_jobs.get(name)
             if job is None:
                 continue
-            if error.get("out_of_memory") or error.get("unreadable"):
-                why = f"slot {slot} was not trained on {node}: {error['found']}"
+            if error.out_of_memory or error.unreadable:
+                why = f"slot {slot} was not trained on {node}: {error.found}"
                 _log.warning("a slot was not trained", node=node, slot=slot, job=name, why=why)
                 # The profile promised enough memory: the job may retry at no charge, a few times.
-                has_failed = "out_of_memory" in error and lose_to_memory(
+                has_failed = error.out_of_memory and lose_to_memory(
                     zone, name, slot, why, _LESS_MEMORY
                 )
                 if not has_failed:
                     self._on_shortfall(zone, job, why)
             else:
                 zone.release_capacity(job)
-                zone.fail(name, "training_failed", f"{error['place']} {error['found']}", None)
+                zone.fail(name, "training_failed", f"{error.place} {error.found}", None)
 
     def _on_slot_trained(
         self, zone: Z, node: str, rows: Mapping[str, tuple[int, int]], seconds: float
     ) -> None:
         """Compare what a node has trained with what was sold: rows of jobs, before and after."""
 
-    def _on_result(self, zone: Z, job: J, result: Mapping[str, Any]) -> None:
-        if result["note"]:
-            zone.record(JobNoted(text=result["note"]), job.id)
-        if result["state"] == "done":
+    def _on_result(self, zone: Z, job: J, result: TaskResult) -> None:
+        if result.note:
+            zone.record(JobNoted(text=result.note), job.id)
+        if result.state == "done":
             zone.release_capacity(job)
-        elif result["state"] == "failed":
+        elif result.state == "failed":
             zone.release_capacity(job)
             # Weights that diverge are a consequence of the job's settings: no refund.
-            zone.fail(job.id, "training_diverged", str(result["note"]), None, refund=False)
+            zone.fail(job.id, "training_diverged", result.note, None, refund=False)
         else:
             self._on_shortfall(zone, job, SLOWER)
 
     def _on_slot_failed(self, zone: Z, node: str, message: RequestFailed | NotCompleted) -> None:
-        slot = message.get("slot")
-        why = message.get("why")
-        if message.get("begun", True):
+        slot, why = message.slot, message.why
+        if isinstance(message, RequestFailed) or message.begun:
             _log.warning("a slot was not trained", node=node, slot=slot, why=why)
         else:
             # Usual after a restart.
@@ -235,25 +240,25 @@ class SlotScheduler(ABC, Generic[Z, J]):
             self._on_shortfall(zone, job, f"node {node} did not train a slot: {why}")
 
     def _on_note(self, zone: Z, message: Noted) -> None:
-        if message["task"] in zone.admitted_jobs:
-            zone.note(message["task"], message["text"])
+        if message.task in zone.admitted_jobs:
+            zone.note(message.task, message.text)
 
 
 def log_node_message(zone: str, node: str, message: NodeMessage) -> None:
     """Log what happened to a node's worker, for those who wonder why the node was lost."""
-    match message["kind"]:
-        case "ended":
+    match message:
+        case Ended():
             _log.warning(
                 "a node's worker ended",
                 zone=zone,
                 node=node,
-                how=message["how"],
-                exits=message["exits"],
-                backoff_seconds=message["backoff"],
+                how=message.how,
+                exits=message.exits,
+                backoff_seconds=message.backoff,
             )
-        case "lost":
-            _log.warning("a node is lost", zone=zone, node=node, how=message["how"])
-        case "recovered":
+        case Lost():
+            _log.warning("a node is lost", zone=zone, node=node, how=message.how)
+        case Recovered():
             _log.info("a node has recovered", zone=zone, node=node)
 
 
@@ -297,5 +302,5 @@ class SlotWorker(ZoneWorker[Z]):
     def _on_message(self, node: str, message: NodeMessage) -> None:
         """Handle a message of a node, on a thread of the executor."""
         log_node_message(self._actor.name, node, message)
-        if message["kind"] in _SCHEDULED_MESSAGES:
+        if isinstance(message, _SCHEDULED_MESSAGES):
             self._post(lambda zone: self._scheduler.on_message(zone, node, message))

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.messages.base import ErrorRecord, Failed
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.supervisor import SupervisorPolicy
 
 _log = structlog.get_logger(__name__)
@@ -120,7 +121,7 @@ class ProcessSupervisor:
             return False
         return True
 
-    def _on_message(self, message: Message | None) -> None:
+    def _on_message(self, message: Any) -> None:
         # A process sends its last message before the next process is started.
         if message is None:
             self._has_ended = True
@@ -128,8 +129,10 @@ class ProcessSupervisor:
         self._last_message_at = self._now()
         if self._is_progress(message):
             self.record_progress()
-        if message["kind"] == "failed":
-            self._log.warning("a zone's process failed", why=message["found"])
+        match message:
+            # Workers without `MESSAGES` send dictionaries.
+            case Failed(error=ErrorRecord(found=why)) | {"kind": "failed", "found": why}:
+                self._log.warning("a zone's process failed", why=why)
         self._handle(message)
 
     def _reap(self, how: str) -> None:

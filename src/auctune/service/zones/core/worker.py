@@ -15,7 +15,7 @@ import orjson
 import structlog
 
 from auctune.domain import AuctuneError, InputError
-from auctune.engine.runtime.messages import epoch_adapters
+from auctune.engine.runtime.nodes import epoch_adapters
 from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.step_metrics import metrics_csv
 from auctune.service.storage import Snapshots

@@ -15,8 +15,18 @@ from auctune.edge import SlotPlan
 from auctune.engine.edge.edge_folder import OUTCOME, SlotOutcome
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.records import SlotRequest
-from auctune.engine.edge.site_trainer import SLOT_END, SlotEnd, SlotLost, SlotTrained
-from auctune.engine.edge.worker import SiteMessage, SitesProcess
+from auctune.engine.edge.worker import SitesProcess
+from auctune.engine.messages.sites import (
+    SiteLost,
+    SiteRecovered,
+    SitesReady,
+    SitesReply,
+    SlotDone,
+    SlotEnd,
+    SlotEnded,
+    SlotLost,
+    SlotTrained,
+)
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.speed import SLOWER
 from auctune.service.zones.core.zone import lose_to_memory
@@ -89,26 +99,26 @@ class SlotScheduler:
             self._dispatch(zone, slot)
         self._prewarm(zone, max(slot, self._slot + 1))
 
-    def on_message(self, zone: EdgeZone, sites: SitesProcess, message: SiteMessage) -> None:
+    def on_message(self, zone: EdgeZone, sites: SitesProcess, message: SitesReply) -> None:
         """Handle a message of the process."""
         zone.begin_slots()
-        match message["kind"]:
-            case "ready":
+        match message:
+            case SitesReady(lost=lost):
                 self.on_process_exit()
                 self._sites = sites
-                for site in sorted(zone.state.lost - set(message["lost"])):
+                for site in sorted(zone.state.lost - set(lost)):
                     zone.return_site(site)
-                for site in message["lost"]:
+                for site in lost:
                     zone.lose_site(site, ())
-            case "slot_end":
-                self._on_slot_end(zone, message["slot"], SLOT_END.validate_python(message["end"]))
-            case "slot_done":
+            case SlotEnded(slot=slot, end=end):
+                self._on_slot_end(zone, slot, end)
+            case SlotDone():
                 self._is_out = False
                 self._busy.clear()
-            case "lost":
-                zone.lose_site(message["site"], self._busy)
-            case "recovered":
-                zone.return_site(message["site"])
+            case SiteLost(site=site):
+                zone.lose_site(site, self._busy)
+            case SiteRecovered(site=site):
+                zone.return_site(site)
         self.run_slot(zone)
 
     def _recover_results(self, zone: EdgeZone) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 import structlog
 
 from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.edge.worker import SiteMessage, SitesProcess, SitesSettings
+from auctune.engine.edge.worker import SitesProcess, SitesSettings
+from auctune.engine.messages.base import Alive, Failed
+from auctune.engine.messages.sites import SitesReady, SitesReply, SlotEnded, SlotTrained
 from auctune.engine.runtime.channel import OnMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
@@ -74,7 +76,7 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         return self._folder.adapter(job.id)
 
     def _launch(self, forward: OnMessage) -> SitesProcess:
-        def on_message(message: SiteMessage | None) -> None:
+        def on_message(message: SitesReply | None) -> None:
             if message is None:
                 self._actor.submit(lambda _: self._scheduler.on_process_exit())
             forward(message)
@@ -83,13 +85,13 @@ class EdgeWorker(ZoneWorker[EdgeZone]):
         self._process = SitesProcess(self._settings, on_message, lock=self._lock, log=log)
         return self._process
 
-    def _on_message(self, message: SiteMessage) -> None:
+    def _on_message(self, message: SitesReply) -> None:
         process = self._process
-        if message["kind"] == "ready":
+        if isinstance(message, SitesReady):
             self._loop.call_soon_threadsafe(self._ready.set)
-        if message["kind"] not in ("alive", "failed") and process is not None:
+        if not isinstance(message, Alive | Failed) and process is not None:
             self._post(lambda zone: self._scheduler.on_message(zone, process, message))
 
 
-def _is_progress(message: SiteMessage) -> bool:
-    return message["kind"] == "slot_end" and message["end"]["kind"] == "trained"
+def _is_progress(message: SitesReply) -> bool:
+    return isinstance(message, SlotEnded) and isinstance(message.end, SlotTrained)

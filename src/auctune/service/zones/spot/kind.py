@@ -5,7 +5,7 @@ from typing import Any
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.engine.base_facts import Alone, BaseFacts, Report, learn_base
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.spot.job_config import SpotJobSpec, overhead_fields
 from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.config.spot import SpotConfig

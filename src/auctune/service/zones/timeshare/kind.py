@@ -5,7 +5,7 @@ from typing import Any
 from auctune.domain import Money
 from auctune.engine.base_facts import Alone, Report, learn_base
 from auctune.engine.pool.epoch import PoolParams
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from auctune.domain import Money
+from auctune.engine.messages.pool import SliceResult
 from auctune.engine.pool.clock import Clock
-from auctune.engine.pool.device import SliceResult
 from auctune.engine.pool.events import (
     JobJoined,
     JobLeft,

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -10,8 +11,9 @@ import structlog
 
 from auctune.device_profile import Profile
 from auctune.domain import Money
+from auctune.engine.messages.pool import PoolReply, PoolRequest
 from auctune.engine.pool.clock import WallClock
-from auctune.engine.pool.device import JobFailedError, PoolDevice, PoolReply
+from auctune.engine.pool.device import JobFailedError, PoolDevice
 from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.pool.events import (
     ExitReason,
@@ -23,9 +25,9 @@ from auctune.engine.pool.events import (
     QuantumTrained,
 )
 from auctune.engine.pool.pool import DesiredJob, DesiredStatus, OpenPool, load_kernels
-from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import WorkerProcess, start_worker
-from auctune.engine.runtime.messages import NodeError, NodeSettings, adapter_folder, node_worker
+from auctune.engine.runtime.nodes import NodeError, NodeSettings, adapter_folder, node_worker
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 from auctune.service.jobs.device_limits import step_seconds
 from auctune.service.storage.batch import StoreError
@@ -198,13 +200,12 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
                 if self._stopping.is_set():
                     raise _InterruptedError from None
 
-    def _send(self, message: Message) -> PoolReply:
+    def _send(self, request: PoolRequest) -> PoolReply:
         assert self._requests is not None
-        reply = self._requests.request(message)
+        answer: Future[PoolReply] = self._requests.request(request)
         while True:
             try:
-                # Its type is that of the request.
-                return reply.result(_IDLE_SECONDS)  # type: ignore[return-value]
+                return answer.result(_IDLE_SECONDS)
             except TimeoutError:
                 # Kills a process that is silent.
                 self._supervisor.poll()
@@ -221,7 +222,7 @@ class TimeshareWorker(ZoneWorker[TimeshareZone]):
 
             return start_worker(self._process_spec, handle, lock=self._lock)
 
-        self._requests = RequestWorker(start, lambda message: NodeError(message["found"]))
+        self._requests = RequestWorker(start, lambda failed: NodeError(failed.error.found))
         return self._requests
 
     def _members(self, zone: TimeshareZone) -> tuple[dict[str, DesiredJob], int]:

@@ -7,12 +7,15 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from auctune.engine.runtime.channel import Message
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.messages.base import Alive, Started, Stop
+from auctune.engine.messages.node import Ping, Pong, Trained, TrainSlotRequest
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.ray.actor import WorkerActor
+from support.scripted_node import READY
 from support.waits import WAIT_SECONDS
 
 TESTS = Path(__file__).parents[4]
@@ -41,13 +44,13 @@ def make_actor(folder: Path, word: str, log: str = "", lease_seconds: float = NE
     )
 
 
-def received(actor: WorkerActor, num_messages: int) -> list[Message]:
+def received(actor: WorkerActor, num_messages: int) -> list[Any]:
     """So many messages that are not heartbeats."""
-    messages: list[Message] = []
+    messages: list[Any] = []
     while len(messages) < num_messages:
         news, how = actor.receive()
         assert how is None, how
-        messages += [one for one in news if one["kind"] != "alive"]
+        messages += [one for one in news if not isinstance(one, Alive)]
     return messages
 
 
@@ -60,14 +63,14 @@ def exit_reason(actor: WorkerActor) -> str:
 def test_messages_go_both_ways_in_their_order_and_then_the_exit_is_known(tmp_path: Path) -> None:
     actor = make_actor(tmp_path, "good")
     started, ready = received(actor, 2)
-    assert (started["kind"], started["pid"], ready["kind"]) == ("started", os.getpid(), "ready")
-    actor.send({"do": "train", "slot": 0, "id": "0/alpha/1", "until": None, "tasks": []})
-    actor.send({"do": "ping"})
-    assert [message["kind"] for message in received(actor, 2)] == ["trained", "pong"]
-    actor.send({"do": "stop"})
+    assert (started.pid, ready) == (os.getpid(), READY)
+    actor.send(TrainSlotRequest(0, (), id="0/alpha/1"))
+    actor.send(Ping())
+    assert [type(message) for message in received(actor, 2)] == [Trained, Pong]
+    actor.send(Stop())
     assert exit_reason(actor) == "exit code 0"
     # Requests after its end are ignored.
-    actor.send({"do": "ping"})
+    actor.send(Ping())
 
 
 def test_a_worker_that_ends_with_a_code_or_an_error_says_so(
@@ -84,7 +87,7 @@ def test_a_worker_whose_log_cannot_be_written_says_why(tmp_path: Path) -> None:
     actor = make_actor(tmp_path, "good", str(tmp_path / "none" / "alpha.log"))
     (started,), reason = actor.receive()
     # Its machine is there.
-    assert started["kind"] == "started"
+    assert isinstance(started, Started)
     assert reason == "cannot be started (No such file or directory)"
 
 
@@ -93,6 +96,7 @@ def seconds_alive(folder: Path, word: str, wait: str, lease_seconds: float) -> f
     program = f"""
 import threading, time
 from pathlib import Path
+from typing import Any
 from unit.engine.runtime.ray.test_actor import exit_reason, make_actor, received
 actor = make_actor(Path({str(folder)!r}), {word!r}, lease_seconds={lease_seconds})
 {wait}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from auctune.engine.messages.base import Stop
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, _death
 from auctune.engine.runtime.worker import WorkerSpec
 
@@ -68,8 +69,8 @@ def test_an_array_that_several_workers_get_is_stored_once(monkeypatch: pytest.Mo
     for actor in actors:
         sent = [[f"reference {step}", "reference of another worker"] for step in (1, 2)]
         assert actor.calls == [({"do": "compute", "arrays": arrays},) for arrays in sent]
-    worker.send({"do": "stop"})
-    assert actors[1].calls[-1] == ({"do": "stop"},)
+    worker.send(Stop())
+    assert actors[1].calls[-1] == (Stop(),)
     assert [list(array) for array in cluster.stored] == [[1, 1, 1], [2, 2, 2]]
     driver.close()
 

@@ -1,4 +1,4 @@
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.ray.params import default_node_resource, resource_requirements
 
 

@@ -1,10 +1,11 @@
 """Between a zone and its nodes: each slot ordered once, failures planned anew, nothing repeated."""
 
-from typing import Any
-
+from auctune.engine.messages.base import ErrorRecord
+from auctune.engine.messages.node import Lost, Recovered
 from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.core.job import Phase
+from support.scripted_node import trained_slot
 from support.zones import MadeUpZone
 
 
@@ -81,19 +82,19 @@ def test_a_trained_job_is_packed_after_a_restart_however_early_it_stopped() -> N
 
 def test_a_node_that_was_lost_before_a_restart_is_for_sale_after_it_but_not_a_drained_one() -> None:
     made = MadeUpZone(num_nodes=2)
-    made.scheduler.on_message(made.zone, "n0", {"kind": "lost", "how": "crashed", "missing": False})
+    made.scheduler.on_message(made.zone, "n0", Lost(how="crashed", missing=False))
     made.zone.drain_node("n1", "repairs")
     made.keep()
     made.restart()
     assert made.zone.state.lost == {"n1"}
-    made.scheduler.on_message(made.zone, "n1", {"kind": "recovered"})
+    made.scheduler.on_message(made.zone, "n1", Recovered())
     assert made.zone.state.lost == {"n1"}
     made.zone.return_node("n1")
     assert made.zone.state.lost == set()
 
 
 def lose(made: MadeUpZone, node: str = "n0") -> None:
-    made.scheduler.on_message(made.zone, node, {"kind": "lost", "how": "crashed", "missing": False})
+    made.scheduler.on_message(made.zone, node, Lost(how="crashed", missing=False))
     made.keep()
 
 
@@ -106,7 +107,7 @@ def test_a_job_without_a_node_waits_until_one_is_back_and_ends_as_sold() -> None
     released = kinds(made).count(AuctionEventType.RELEASED)
     made.pass_slots()
     assert kinds(made).count(AuctionEventType.RELEASED) == released == 1
-    made.scheduler.on_message(made.zone, "n0", {"kind": "recovered"})
+    made.scheduler.on_message(made.zone, "n0", Recovered())
     assert made.zone.state.jobs["a"].cells
     while made.zone.state.jobs["a"].phase is not Phase.TRAINED:
         made.pass_slots()
@@ -138,7 +139,7 @@ def test_a_node_that_is_back_as_a_slot_begins_takes_it_from_nobody() -> None:
     go_to(made, cells[-1].slot - 1)
     made.now.time = made.clock.slot_start(cells[-1].slot)
     (lost,) = made.zone.state.lost
-    made.scheduler.on_message(made.zone, lost, {"kind": "recovered"})
+    made.scheduler.on_message(made.zone, lost, Recovered())
     assert (cells[-1].slot, cells[-1].node) in made.executor.orders
     assert made.zone.state.jobs["a"].cells == cells
 
@@ -249,10 +250,8 @@ NO_MEMORY = "out of memory while taking up its adapter"
 def run_out(made: MadeUpZone, slot: int) -> None:
     """Memory runs out as the node takes up a slot's task."""
     made.executor.orders.pop((slot, "n0"))
-    error = {"place": "", "found": NO_MEMORY, "expected": "", "out_of_memory": True}
-    message: Any = {"kind": "trained", "slot": slot, "seconds": 1.0, "results": {}}
-    message |= {"refused": {"a": error}, "stale": False}
-    made.scheduler.on_message(made.zone, "n0", message)
+    error = ErrorRecord("", NO_MEMORY, "", out_of_memory=True)
+    made.scheduler.on_message(made.zone, "n0", trained_slot(slot, refused={"a": error}))
     made.keep()
 
 

@@ -7,7 +7,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from auctune.engine.runtime.messages import NodeMessage
+from auctune.engine.messages.base import Alive, Started
+from auctune.engine.messages.node import Ended, Lost, NodeMessage, Recovered
 from auctune.service.zones.core.scheduler import log_node_message
 
 
@@ -24,11 +25,11 @@ def test_the_log_says_how_a_lost_node_ended_and_when_it_has_recovered() -> None:
     how = "was silent for 15 s"
     with capture_logs() as lines:
         messages: list[NodeMessage] = [
-            {"kind": "started", "pid": 1},
-            {"kind": "ended", "how": how, "exits": 3, "backoff": 60.0},
-            {"kind": "lost", "how": how, "missing": False},
-            {"kind": "alive"},
-            {"kind": "recovered"},
+            Started(pid=1),
+            Ended(how=how, exits=3, backoff=60.0),
+            Lost(how=how, missing=False),
+            Alive(),
+            Recovered(),
         ]
         for message in messages:
             log_node_message("default", "alpha", message)

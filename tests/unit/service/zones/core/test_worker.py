@@ -12,6 +12,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.domain.epoch_metrics import EpochMetrics
+from auctune.engine.messages.node import NotCompleted
 from auctune.service.config.models import LimitsConfig
 from auctune.service.files.blobs import Trash
 from auctune.service.files.repository import FileRepository
@@ -234,7 +235,7 @@ def test_a_cancelled_job_s_folder_goes_once_no_node_is_at_it(place: Place) -> No
 def test_an_order_that_nobody_answered_holds_no_folder(place: Place) -> None:
     slot = place.begin()
     place.made.zone.cancel(JOB)
-    message: Any = {"kind": "not_completed", "slot": slot, "why": "it was lost", "stale": False}
+    message = NotCompleted(request="", slot=slot, tasks=(JOB,), why="it was lost", begun=True)
     place.made.scheduler.on_message(place.made.zone, "n0", message)
     assert place.swept() == set()
 

@@ -13,7 +13,7 @@ import pytest
 from auctune.device_profile import read_profile
 from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.runtime.local import WorkerProcess, start_worker
-from auctune.engine.runtime.messages import NodeSettings
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.supervisor import SupervisorPolicy
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import JobQuota
