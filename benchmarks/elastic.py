@@ -28,7 +28,6 @@ from rich.console import Console
 from rich.table import Table
 
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
-from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import decode, encode
 from auctune.engine.runtime.local import start_fork_server, start_worker
 from auctune.engine.runtime.worker import WorkerSpec
@@ -36,7 +35,7 @@ from auctune.engine.spot.clock import WallClock
 from auctune.engine.spot.job import SpotFolder, SpotRunConfig, train_job
 from auctune.engine.spot.overhead import MeasuredOverhead, measure_overhead
 from auctune.engine.spot.provider import LocalProvider
-from auctune.engine.spot.state import OvertimeStarted, SpotEvent, SpotRunState
+from auctune.engine.spot.state import EventRecord, OvertimeStarted, SpotEvent, SpotRunState
 from auctune.engine.spot.traces import MarketTrace
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
 from auctune.train.base import load_base

@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from auctune.atomic_files import replace_durably, write_atomically
 from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
-from auctune.engine.run_directory import lock_file
+from auctune.engine.file_lock import lock_file
 from auctune.engine.vendors import RepairParams, RepairVendor
 from auctune.service.config.secrets import check_private, read_secret
 from auctune.service.vendors import (

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from auctune.client.endpoint import STARTING_FILE
-from auctune.engine.run_directory import NODES_LOCK, lock_file
+from auctune.engine.file_lock import NODES_LOCK, lock_file
 from support.market_runs import descendants
 from support.service_process import WAIT_SECONDS, command_line
 from support.waits import poll

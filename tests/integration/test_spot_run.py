@@ -14,7 +14,6 @@ from torch import Tensor
 
 from auctune.domain import InputError
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import OnMessage, ParentChannel, error_record
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.job import forecast_source
@@ -25,6 +24,7 @@ from auctune.engine.spot.provider import (
 )
 from auctune.engine.spot.state import (
     DataNoted,
+    EventRecord,
     InstancesPreempted,
     RowsTrained,
     SpotEvent,

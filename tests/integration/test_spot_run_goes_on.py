@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auctune.engine.event_log import EventRecord
 from auctune.engine.spot.clock import ModelClock
 from auctune.engine.spot.coordinator import CapReachedError, StoppedError
-from auctune.engine.spot.state import SlotStarted, SpotEvent, SpotRunState
+from auctune.engine.spot.state import EventRecord, SlotStarted, SpotEvent, SpotRunState
 from auctune.spot import OnDemandOnly, SpotFirst, SpotJob, SpotMarket
 from auctune.standalone import spot
 from auctune.standalone.spot import ZoneLog

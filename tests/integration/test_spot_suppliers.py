@@ -12,11 +12,10 @@ import pytest
 from torch import Tensor
 
 from auctune.domain import InputError
-from auctune.engine.event_log import EventRecord
 from auctune.engine.spot.coordinator import StoppedError
 from auctune.engine.spot.job_config import SpotRayParams
 from auctune.engine.spot.ray_workers import RayProvider
-from auctune.engine.spot.state import RowsTrained, SlotFinished, SpotEvent
+from auctune.engine.spot.state import EventRecord, RowsTrained, SlotFinished, SpotEvent
 from auctune.engine.spot.traces import MarketTrace
 from auctune.spot import Overhead, SpotAllocation, SpotFirst, SpotMarket, play
 from support.elastic import is_same

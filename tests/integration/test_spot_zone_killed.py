@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, create_engine, delete, select, text
 
-from auctune.engine.event_log import EventLog
 from auctune.numerics.rng import stream
 from auctune.service.storage.tables import entries, events
 from auctune.train.base import Base
 from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
 from support.elastic import new_trainer, train_with
+from support.journals import write_journal
 from support.replayed import replayed
 from support.service_process import ServiceProcess, rows_of, running
 from support.spot_zones import write_spot_service
@@ -144,18 +144,16 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
 
 def to_version_11(data: Path, job: str) -> None:
     """Move the events of a job's run into its folder, where such a release had them."""
-    log = EventLog(data / "work" / "rented" / job / "run" / "state" / "journal.jsonl")
     engine = create_engine(f"sqlite:///{data / 'auctune.db'}")
     of_run = (events.c.job == job) & (events.c.type == "job.run_event")
     with engine.begin() as connection:
         rows = connection.execute(select(events.c.body).where(of_run).order_by(events.c.seq))
-        for row in rows.all():
-            log.append(json.loads(row.body)["event"])
+        found = [json.loads(row.body)["event"] for row in rows.all()]
         connection.execute(text("DROP TRIGGER events_refuse_delete"))
         connection.execute(delete(events).where(of_run))
     engine.dispose()
-    log.close()
-    assert any(event["type"] == "slot" for event in log.events)
+    assert any(event["type"] == "slot" for event in found)
+    write_journal(data / "work" / "rented" / job / "run" / "state" / "journal.jsonl", found)
 
 
 def start_from(service: ServiceProcess, file: str, model: str) -> str:

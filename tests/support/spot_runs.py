@@ -9,13 +9,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.clock import ModelClock, SlotClock
 from auctune.engine.spot.coordinator import ForecastSource, no_forecast
 from auctune.engine.spot.job import SpotRunConfig
 from auctune.engine.spot.provider import InstanceProvider, ProviderFactory, TraceCapacity
+from auctune.engine.spot.state import EventRecord
 from auctune.engine.spot.traces import MarketTrace
 from auctune.numerics.rng import stream
 from auctune.spot import Policy, SpotJob, SpotMarket

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from auctune.doctor.checks_storage import lock_holder
 from auctune.doctor.installation import Finding, Installation, error, ok, warn
-from auctune.engine.run_directory import NODES_LOCK
+from auctune.engine.file_lock import NODES_LOCK
 from auctune.service.listening import join_address, listen
 
 _HEALTH_SECONDS = 3.0

@@ -27,7 +27,7 @@ from auctune.doctor.installation import (
 )
 from auctune.domain import InputError
 from auctune.engine.base_place import base_place
-from auctune.engine.run_directory import NODES_LOCK
+from auctune.engine.file_lock import NODES_LOCK
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -16,7 +16,7 @@ import uvloop
 
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.base_facts import Report, processor_warning
-from auctune.engine.run_directory import NODES_LOCK, lock_file
+from auctune.engine.file_lock import NODES_LOCK, lock_file
 from auctune.engine.runtime.local import start_fork_server
 from auctune.engine.unix_time import SteadyClock
 from auctune.service import logging

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, TypeVar
 
 from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
-from auctune.engine.run_directory import lock_file
+from auctune.engine.file_lock import lock_file
 from auctune.service.storage.engine import FILE_NAME
 from auctune.train.adapter_files import pack_adapter
 
@@ -137,24 +137,21 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Return whether a run was started here, by this release or an earlier one."""
-        return self.log.exists() or self._journal.exists()
+        return self.log.exists() or self.journal.exists()
 
-    def earlier_report(self, read: Callable[[Any], T]) -> T | None:
-        """Return the report of a run that ended under an earlier release, whose log was a journal.
+    def is_earlier(self) -> bool:
+        """Return whether the run here ended under an earlier release, whose log was a journal.
 
-        None: the run is of this release, and can be resumed.
-
-        Args:
-            read: makes the report of the values in report.json.
+        Otherwise it is of this release, and can be resumed.
 
         Raises:
-            InputError: if there is no run of the command here; if an earlier release has not ended
-                it, or its report is damaged.
+            InputError: if there is no run of the command here, or an earlier release has not ended
+                it.
         """
         place = f"--resume {self.root}"
         if self.log.exists():
-            return None
-        if not self._journal.exists():
+            return False
+        if not self.journal.exists():
             raise InputError(place, "holds no run", "the --out folder of an earlier run")
         if not (self.root / self.earlier_input).exists():
             expected = f"the --out folder of an earlier `auctune {self.command}`"
@@ -163,6 +160,19 @@ class RunFolder:
         if not self.report.exists():
             expected = "that release to finish it, or a new run with --fresh"
             raise InputError(place, "was begun by an earlier release", expected)
+        return True
+
+    def earlier_report(self, read: Callable[[Any], T]) -> T | None:
+        """Return the report of a run that ended under an earlier release; None: see `is_earlier`.
+
+        Args:
+            read: makes the report of the values in its file.
+
+        Raises:
+            InputError: as `is_earlier`; if the report is damaged.
+        """
+        if not self.is_earlier():
+            return None
         try:
             return read(json.loads(self.report.read_bytes()))
         except (ValueError, KeyError, TypeError):
@@ -171,7 +181,7 @@ class RunFolder:
             raise InputError(str(self.report), found, expected) from None
 
     @property
-    def _journal(self) -> Path:
+    def journal(self) -> Path:
         """Log of a run that an earlier release began."""
         return self.state / "journal.jsonl"
 

@@ -23,11 +23,11 @@ from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import read_dataset
 from auctune.domain.money import ZERO
-from auctune.engine.event_log import EventRecord, read_events
+from auctune.engine.journal import read_journal
 from auctune.engine.spot.job import SpotFolder, train_job
 from auctune.engine.spot.job_config import SpotJobSpec
 from auctune.engine.spot.state import VERSION as RUN_VERSION
-from auctune.engine.spot.state import OnEvent, SlotRecord, SpotRunState, ignore_event
+from auctune.engine.spot.state import EventRecord, OnEvent, SlotRecord, SpotRunState, ignore_event
 from auctune.engine.spot.traces import MarketTrace
 from auctune.service.config.zone import SPOT
 from auctune.service.jobs.training import Training, ZoneBid
@@ -65,12 +65,14 @@ _SETTINGS = TypeAdapter(RunSettings)
 class SpotRunFolder(RunFolder, SpotFolder):
     """Folder of a run; results are beside the state."""
 
+    command: ClassVar[str] = "spot run"
     # Earlier releases had inputs beside the state.
     outputs: ClassVar[tuple[str, ...]] = ("adapter", "epochs", "bill.json", "inputs")
+    earlier_input: ClassVar[str] = "inputs/settings.json"
 
     @property
-    def bill(self) -> Path:
-        """Allocations and payments."""
+    def report(self) -> Path:
+        """The bill: allocations and payments of a run that has ended."""
         return self.root / "bill.json"
 
 
@@ -190,9 +192,9 @@ def resume_spot(folder: SpotRunFolder, *, cache: Path, on_event: OnEvent) -> Spo
     Raises:
         InputError: if there is no run in the folder, or its state is damaged, or as `run_spot`.
     """
-    _check_exists(folder)
-    if not folder.log.exists():
-        return _read_earlier(folder)
+    earlier = folder.earlier_report(lambda _: _read_earlier(folder))
+    if earlier is not None:
+        return earlier
     with folder.locked():
         inputs = read_inputs(folder)
         folder.clean_temp_files()
@@ -279,7 +281,7 @@ def run_job(
         )
     state = SpotRunState.fold(log.events)
     report = make_report(state, job.config.job, total_rows, folder.adapter)
-    write_bill(folder.bill, state, job.config.job, report)
+    write_bill(folder.report, state, job.config.job, report)
     return report
 
 
@@ -295,11 +297,9 @@ def read_job(folder: SpotRunFolder) -> JobFile:
     Raises:
         InputError: if the folder holds no run, or its copy of the job's file is damaged.
     """
-    _check_exists(folder)
-    if folder.log.exists():
-        return read_inputs(folder).read_job()
-    # An earlier release had inputs beside the state.
-    return read_job_file(folder.root / "inputs" / "job.toml")
+    if folder.is_earlier():
+        return read_job_file(folder.root / "inputs" / "job.toml")
+    return read_inputs(folder).read_job()
 
 
 def read_inputs(folder: SpotRunFolder) -> RunInputs:
@@ -424,26 +424,14 @@ def _run_events(events: Iterable[ZoneEvent]) -> list[EventRecord]:
     return [event.body["event"] for event in events if event.type == SpotEventType.RUN_EVENT]
 
 
-def _check_exists(folder: SpotRunFolder) -> None:
-    if not folder.exists():
-        place = f"--resume {folder.root}"
-        raise InputError(place, "holds no run", "the --out folder of an earlier run")
-
-
 def _read_earlier(folder: SpotRunFolder) -> SpotRunReport:
     """Return the report of a run that ended under an earlier release, whose log was a journal.
 
     Raises:
-        InputError: if the journal is another command's, or the run has not ended.
+        ValueError: if an event is not as this release reads it.
     """
-    place, events = f"--resume {folder.root}", read_events(folder.event_log)
-    # Folders of other commands have a journal too.
-    if not events or "inputs/settings.json" not in events[0].get("inputs", {}):
-        expected = "the --out folder of an earlier `auctune spot run`"
-        raise InputError(place, "holds no run of a rented job", expected)
-    if events[0]["version"] != RUN_VERSION or events[-1]["type"] != "ended":
-        expected = "that release to finish it, or a new run with --fresh"
-        raise InputError(place, "was begun by an earlier release", expected)
+    events = read_journal(folder.journal)
+    if not events or events[0]["version"] != RUN_VERSION:
+        raise ValueError("a journal of another version")
     state = SpotRunState.fold(events)
-    job = read_job(folder).spot_job()
-    return make_report(state, job, max(1, state.rows), folder.adapter)
+    return make_report(state, read_job(folder).spot_job(), max(1, state.rows), folder.adapter)

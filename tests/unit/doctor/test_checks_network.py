@@ -13,7 +13,7 @@ import pytest
 from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Severity
 from auctune.doctor.checks_network import check_port, check_ray, check_vendors, cluster_finding
-from auctune.engine.run_directory import NODES_LOCK, lock_file
+from auctune.engine.file_lock import NODES_LOCK, lock_file
 from auctune.engine.runtime.ray.local_cluster import LocalCluster
 from support.installations import make_installation, only, severities
 from support.network import has_ipv6

@@ -25,7 +25,7 @@ from auctune.doctor.checks_storage import (
     required_bytes,
 )
 from auctune.doctor.installation import write_error
-from auctune.engine.run_directory import NODES_LOCK, lock_file
+from auctune.engine.file_lock import NODES_LOCK, lock_file
 from auctune.service.storage import open_store
 from auctune.service.storage.engine import FILE_NAME
 from auctune.service.storage.log_version import NAME

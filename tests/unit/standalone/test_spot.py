@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,8 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.engine.event_log import EventLog, EventRecord
 from auctune.engine.spot.job_config import SpotJobSpec
-from auctune.engine.spot.state import VERSION, to_record
+from auctune.engine.spot.state import VERSION, EventRecord, to_record
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import (
@@ -38,6 +36,7 @@ from auctune.standalone.spot import (
 from auctune.standalone.spot_inputs import RunSettings, find_inputs
 from auctune.standalone.zone import read_created
 from support.command_line import run_auctune
+from support.journals import write_journal
 from support.spot_files import JOB, TRAINING, write_job, write_market, write_rows
 
 MARKET = SpotMarket(
@@ -82,7 +81,7 @@ def test_a_fresh_run_replaces_an_earlier_one_and_what_its_release_left(
     with open_log(folder) as log:
         log.append(slots(read_job(folder).spot_job())[0])
     (folder.root / "inputs").mkdir()
-    folder.bill.write_text("{}")
+    folder.report.write_text("{}")
     with pytest.raises(InputError, match="holds a run already"):
         begin(folder)
     assert len(read_run_events(folder)) == 1
@@ -183,9 +182,9 @@ def test_a_job_is_what_its_plain_values_say(
 
 def write_earlier(out: Path, *events: Mapping[str, object]) -> None:
     begun = {"type": "begun", "version": VERSION, "inputs": {"inputs/settings.json": "0"}}
-    with closing(EventLog(out / "state" / "journal.jsonl")) as log:
-        for event in (begun, *events):
-            log.append(dict(event))
+    write_journal(out / "state" / "journal.jsonl", [begun, *events])
+    (out / "inputs").mkdir()
+    (out / "inputs" / "settings.json").touch()
 
 
 def resume(out: Path) -> Any:
@@ -199,12 +198,14 @@ def test_a_run_that_an_earlier_release_has_not_ended_is_refused_by_name(tmp_path
 
 
 def test_a_run_that_an_earlier_release_has_ended_has_its_report(tmp_path: Path) -> None:
-    (tmp_path / "inputs").mkdir()
-    job = read_job_file(write_job(tmp_path / "inputs" / "job.toml", JOB + TRAINING)).spot_job()
+    file = write_job(tmp_path / "job.toml", JOB + TRAINING)
+    job = read_job_file(file).spot_job()
     first, second = slots(job)
     done = {"type": "slot_done", "rows": 48, "overhead": None}
     end = {"type": "ended", "finish": 1.5, "state": "done", "note": ""}
     write_earlier(tmp_path, first, {**done, "time": 1.0}, second, {**done, "time": 1.5}, end)
+    file.rename(tmp_path / "inputs" / "job.toml")
+    (tmp_path / "bill.json").write_text("{}")
     report = resume(tmp_path)
     assert report.outcome.finish == 1.5
     assert report.outcome.slot_cost == first["paid"] + second["paid"]
@@ -212,9 +213,8 @@ def test_a_run_that_an_earlier_release_has_ended_has_its_report(tmp_path: Path) 
 
 
 def test_the_run_of_another_command_is_refused_by_name(tmp_path: Path) -> None:
-    with closing(EventLog(tmp_path / "state" / "journal.jsonl")) as log:
-        log.append({"type": "begun"})
-    with pytest.raises(InputError, match="holds no run of a rented job; expected the --out folder"):
+    write_journal(tmp_path / "state" / "journal.jsonl", [{"type": "begun"}])
+    with pytest.raises(InputError, match=r"holds a run of another command; expected .* spot run"):
         resume(tmp_path)
     with pytest.raises(InputError, match="holds no run; expected the --out folder"):
         resume(tmp_path / "nowhere")

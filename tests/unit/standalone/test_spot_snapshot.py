@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.engine.event_log import EventRecord
-from auctune.engine.spot.state import VERSION, to_record
+from auctune.engine.spot.state import VERSION, EventRecord, to_record
 from auctune.spot import IDLE, SpotAllocation, SpotObservation
 from auctune.standalone.spot import (
     SpotRunFolder,

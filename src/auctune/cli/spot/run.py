@@ -310,7 +310,7 @@ def _print_report(report: "SpotRunReport", file: JobFile, folder: "SpotRunFolder
             typer.echo(f"{name} measured {measured:.3f}, assumed {assumed:.3f}")
     if report.note:
         typer.echo(f"note: {report.note}")
-    typer.echo(f"bill:    {folder.bill}")
+    typer.echo(f"bill:    {folder.report}")
     if report.adapter is None:
         typer.echo("no adapter: training failed", err=True)
         raise typer.Exit(1)

@@ -1,7 +1,7 @@
 """Training of one job on rented instances, from where its log ends, to its adapter."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -17,8 +17,6 @@ from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
 from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts, read_facts
-from auctune.engine.event_log import check_identity
-from auctune.engine.run_directory import RunDirectory
 from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_fork_server, start_worker
 from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
@@ -58,8 +56,20 @@ MakeClock = Callable[[int], SlotClock]
 
 
 @dataclass(frozen=True, slots=True)
-class SpotFolder(RunDirectory):
-    """Paths of a job's run."""
+class SpotFolder:
+    """Paths of a job's run, in the folder `root`."""
+
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        """What a resumed run needs."""
+        return self.root / "state"
+
+    @property
+    def journal(self) -> Path:
+        """Log of a run that an earlier release began."""
+        return self.state / "journal.jsonl"
 
     @property
     def adapter(self) -> Path:
@@ -156,14 +166,14 @@ def train_job(
         **config.identity(),
         **factory.identity(),
     }
-    check_identity(log.events, identity)
+    _check_identity(log, identity)
     settings = config.workers
     local = _LocalWorkers(settings, place, factory.is_warm(settings))
     facts = _persist(local.read_facts, lambda: 0, on_event)
     for note in facts.notes:
         on_event(DataNoted(note))
     digests = {"base_digest": facts.base_digest, "data_digest": facts.counts.digest}
-    check_identity(log.events, digests)
+    _check_identity(log, digests)
     if not log.events:
         log.append({"type": "begun", "time": 0.0, **identity, **digests})
     clock: SlotClock | None = None
@@ -202,6 +212,19 @@ def train_job(
     if SpotRunState.fold(log.events).ended is None:
         _persist(train, lambda: newest_number(place.state / CHECKPOINTS), on_event)
     return RowCursor(settings.job, facts.counts).total_rows
+
+
+def _check_identity(log: RunLog, identity: Mapping[str, object]) -> None:
+    """Make sure that a resumed run is the one that was begun; a new one has no event yet.
+
+    Raises:
+        InputError: naming the value of `identity` that the first event does not have.
+    """
+    for begun in log.events[:1]:
+        for name, value in identity.items():
+            if begun.get(name) != value:
+                expected = f"{begun.get(name)!r}, with which the run began"
+                raise InputError(name, f"{value!r}", expected)
 
 
 def _persist(action: Callable[[], T], progress: Callable[[], int], on_event: OnEvent) -> T:

@@ -10,8 +10,8 @@ from pydantic import Field, TypeAdapter
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import Alive, Failed
+from auctune.engine.spot.state import EventRecord
 from auctune.parameter_text import parse_label
 from auctune.registry import spot_policy
 from auctune.sim.spot.advice import Advice, advise

@@ -15,7 +15,6 @@ import numpy as np
 
 from auctune.domain import AuctuneError
 from auctune.engine.elastic.errors import SlotError
-from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import Message, ParentChannel, error_record
 from auctune.engine.runtime.requests import WorkerEndedError
 from auctune.engine.spot.clock import UnixClock
@@ -33,7 +32,7 @@ from auctune.engine.spot.job_config import (
     SpotMessage,
     SpotStrategy,
 )
-from auctune.engine.spot.state import SpotEvent, Warned
+from auctune.engine.spot.state import EventRecord, SpotEvent, Warned
 from auctune.engine.spot.traces import MarketTrace
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy

@@ -27,7 +27,6 @@ from typing import Any, Protocol
 import numpy as np
 from pydantic_core import to_jsonable_python
 
-from auctune.engine.event_log import EventRecord
 from auctune.spot.forecasts.forecast import Forecast, MarketChain
 from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
@@ -36,9 +35,12 @@ from auctune.train.job import Progress
 
 VERSION = 4
 
+EventRecord = dict[str, Any]
+"""An event as JSON values; its key `type` says which."""
+
 
 class RunLog(Protocol):
-    """Log of one run: a file, or the log of the zone that has the job."""
+    """Log of one run, in that of the zone that has the job."""
 
     @property
     def events(self) -> Sequence[EventRecord]:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.engine.event_log import EventRecord
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.engine.spot.job_config import (
@@ -18,6 +17,7 @@ from auctune.engine.spot.job_config import (
     SpotMessage,
     lora_job,
 )
+from auctune.engine.spot.state import EventRecord
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.supervisor import ProcessSupervisor

@@ -12,9 +12,10 @@ from pathlib import Path
 import orjson
 
 from auctune.domain import InputError, round_money
-from auctune.engine.event_log import EventRecord, read_events
+from auctune.engine.journal import read_journal
 from auctune.engine.spot.job import SpotFolder
 from auctune.engine.spot.job_config import SpotMessage
+from auctune.engine.spot.state import EventRecord
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.dependencies import ZoneDependencies
@@ -129,8 +130,8 @@ class SpotWorker(ZoneWorker[SpotZone]):
         Raises:
             InputError: if its log is damaged.
         """
-        log = SpotFolder(run_folder(self._work / job)).event_log
-        events = await asyncio.to_thread(read_events, log)
+        journal = SpotFolder(run_folder(self._work / job)).journal
+        events = await asyncio.to_thread(read_journal, journal)
         if events and not await asyncio.to_thread(self._read_events, job):
             await self._actor.call(lambda zone: import_events(zone, job, events))
 

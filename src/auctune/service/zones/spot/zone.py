@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from auctune.domain import InputError, round_money
-from auctune.engine.event_log import EventRecord
-from auctune.engine.spot.state import SpotRunState
+from auctune.engine.spot.state import EventRecord, SpotRunState
 from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import ZoneBid
 from auctune.service.zones.core.clock import SlotClock
