@@ -26,7 +26,7 @@ def write_cluster_service(folder: Path, architecture: str, address: str) -> Path
         folder,
         architecture,
         slot_seconds=3.0,
-        tokens_per_second=600,
+        tokens_per_second=200,
         slots=300,
         executor="ray",
         more=f"""
@@ -36,7 +36,7 @@ type = "local"
 [zones.ray]
 address = "{address}"
 lease_seconds = {LEASE_SECONDS}
-missing_seconds = 30.0
+missing_seconds = 10.0
 """,
     )
     config.write_text(config.read_text().replace("local-0", "alpha"))

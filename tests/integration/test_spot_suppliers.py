@@ -72,12 +72,19 @@ class At:
 
 def on_cluster() -> list[int]:
     """Workers of this test on its cluster: all nodes are descendants of the test's process."""
-    return _processes(lambda line: line.startswith(b"ray::WorkerActor"))
+    # Until its worker runs, an actor has the name of its class.
+    names = (b"WorkerActor", b"auctune.engine.elastic")
+    return _processes(
+        lambda line: line.startswith(b"ray::") and any(name in line for name in names)
+    )
 
 
 def computing() -> list[int]:
     """Workers of this test, those of its cluster and those beside it."""
-    return on_cluster() + _processes(lambda line: b"auctune.engine.elastic" in line)
+    beside = _processes(
+        lambda line: not line.startswith(b"ray::") and b"auctune.engine.elastic" in line
+    )
+    return on_cluster() + beside
 
 
 def _processes(is_wanted: Callable[[bytes], bool]) -> list[int]:
