@@ -152,6 +152,9 @@ class ZoneLog:
     def __init__(self, zone: ZoneRun[JobZone]) -> None:
         self._zone = zone
         self.events = _run_events(zone.by_job[JOB])
+        # A resumed run is in the slot that it was in.
+        slots = (one["observation"]["slot"] for one in self.events if "observation" in one)
+        zone.clock.slot = max(slots, default=zone.clock.slot)
 
     def append(self, event: EventRecord) -> None:
         """Record an event; when this returns, it is on disk."""
@@ -434,4 +437,6 @@ def _read_earlier(folder: SpotRunFolder) -> SpotRunReport:
     if not events or events[0]["version"] != RUN_VERSION:
         raise ValueError("a journal of another version")
     state = SpotRunState.fold(events)
+    if state.ended is None:
+        raise ValueError("a journal without an end")
     return make_report(state, read_job(folder).spot_job(), max(1, state.rows), folder.adapter)

@@ -9,6 +9,7 @@ Units are counted, or last as long by a clock that stands still while the run is
 that is not in the zone's log is trained again from the checkpoints. Nothing costs anything.
 """
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
 from auctune.engine.messages.pool import MemoryState
@@ -137,6 +139,7 @@ def resume_bundle(folder: BundleFolder, read: ReadBundle, on_event: OnEvent) -> 
         ):
             run = BundleRun(bundle, folder, zone, device, on_event)
             if not run.has_ended:
+                _check_data(bundle, created)
                 run.restore()
             return run.run()
 
@@ -161,7 +164,31 @@ def _created_record(bundle: Bundle, file: Path, staged: RunFolder) -> dict[str, 
         "epoch": time.time() // 1,
         "slot_seconds": params.quantum_seconds or _COUNTED_SECONDS,
         "inputs": staged.input_digests(),
+        "data": _data_digests(bundle),
     }
+
+
+def _data_digests(bundle: Bundle) -> dict[str, str]:
+    """Return the SHA-256 of each file of rows, which stays where it is, by its path."""
+    loras = [job.lora for job in bundle.jobs if job.lora is not None]
+    paths = {path for one in loras for path in (one.data, one.validation) if path is not None}
+    digests = {}
+    for path in sorted(paths):
+        with path.open("rb") as file:
+            digests[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
+
+
+def _check_data(bundle: Bundle, created: Mapping[str, Any]) -> None:
+    """Make sure that the rows are those with which the run was started.
+
+    Raises:
+        InputError: naming the file that has changed.
+    """
+    for path, digest in _data_digests(bundle).items():
+        if digest != created["data"].get(path):
+            expected = "the rows with which the run was started"
+            raise InputError(path, "is not as it was when the run began", expected)
 
 
 def _open_zone(

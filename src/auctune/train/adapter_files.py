@@ -36,9 +36,9 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 RECORD = "auctune.json"
 EPOCHS = "epochs"
+"""Folder of the adapters of a job's last epochs, each in a folder by its number."""
 KEPT_EPOCHS = 3
 """Number of the last epochs whose adapters are kept, as at OpenAI."""
-"""Folder of the adapters of a job's last epochs, each in a folder by its number."""
 PREFIX = "base_model.model."
 """PEFT's prefix of a weight's name in the base."""
 

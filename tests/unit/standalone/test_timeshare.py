@@ -35,6 +35,7 @@ from auctune.timeshare.planner import Planner
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 from auctune.train.checkpoint import load_latest
+from auctune.train.job import LoraJob
 from auctune.train.preemptible import PreemptibleJob
 from support.bundle_runs import outcome_of, read_log, resume_bundle, run_bundle
 from support.pool_threads import make_line, pool_thread
@@ -248,6 +249,19 @@ def test_the_log_has_how_each_job_ended_whenever_the_run_was_stopped(
         ended = "results/" + job.thread.id if is_done else "target_not_reached"
         assert ended in str(ends["done"][job.thread.id])
     assert verify(whole.folder).is_identical
+
+
+def test_rows_that_changed_are_refused_by_the_name_of_their_file(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("before")
+    bundle = bundle_of(jobs=[replace(JOBS[0], lora=LoraJob("job", rows)), *JOBS[1:]])
+    with pytest.raises(StoppedError):
+        run_bundle(bundle, tmp_path / "run", Stop(2))
+    rows.write_text("after")
+    with pytest.raises(InputError, match=r"rows\.jsonl: is not as it was when the run began"):
+        resume_bundle(bundle, tmp_path / "run")
+    rows.write_text("before")
+    resume_bundle(bundle, tmp_path / "run")
 
 
 def ended_jobs(folder: Path) -> dict[str | None, object]:

@@ -80,7 +80,7 @@ def advise(
     """Advise on the instances to hold now.
 
     Shows expected cost, finish (p50, p90) and the risk of missing the deadline. Uses the market up
-    to the present slot only. With --run, the state of the job is read from the run's journal, as of
+    to the present slot only. With --run, the state of the job is read from the run's log, as of
     the start of its present slot; the run may continue meanwhile.
     """
     if futures is not None:

@@ -1,7 +1,6 @@
 """`auctune timeshare run`: train jobs on a shared device."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -11,11 +10,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
-from auctune.domain import InputError
+from auctune.cli._support.runs import NewRunFolder, Resume, check_installed, resumable, run_folder
 from auctune.engine.base_place import base_cache
 from auctune.engine.pool.events import JobNoted, JobOutlook, PoolEvent, QuantumTrained
-from auctune.extras import install_command
 from auctune.sim.timeshare.bundle_file import read_bundle_file
 
 if TYPE_CHECKING:
@@ -47,10 +44,7 @@ def run(
     """
     required = {"BUNDLE.toml": (bundle, "a bundle file, or --resume DIR")}
     place = run_folder(context, out, resume, required, allowed=("saved_every",))
-    missing = [name for name in ("torch", "peft", "sqlalchemy") if find_spec(name) is None]
-    if missing:
-        found = f"needs {', '.join(missing)}, not installed"
-        raise InputError("auctune timeshare run", found, install_command("train", "service"))
+    check_installed("timeshare run")
     console = Console(highlight=False)
     with console.status("starting"):
         from auctune.engine.pool.bundle import read_bundle

@@ -217,6 +217,10 @@ def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
                 parent.receive(decode(connection.recv_bytes(), requests))
         except (EOFError, OSError):
             os._exit(1)
+        # Otherwise the worker would run on, and hear no more.
+        except BaseException:
+            traceback.print_exc()
+            _end_process(1)
 
     messages: base.WorkerMessages | None = getattr(
         importlib.import_module(module), "MESSAGES", None

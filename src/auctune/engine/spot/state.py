@@ -2,8 +2,7 @@
 
 | event | means |
 | --- | --- |
-| begun {version, job, training, policy, inputs, ...} | the run was created, with this identity \
-and these digests of its inputs |
+| begun {version, job, training, policy, ...} | the run was created, with this identity |
 | slot {time, observation, allocation, paid} | a slot began, with this allocation and price |
 | slot_skipped {time, observation} | a slot passed without a process of the job; nothing was held |
 | preempted {time, count} | spot instances were preempted within the slot |

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import orjson
+import structlog
 
 from auctune.domain import InputError, round_money
 from auctune.engine.journal import read_journal
@@ -27,6 +28,8 @@ from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
 from auctune.service.zones.spot.processes import JobProcessPool, run_folder
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone
+
+_log = structlog.get_logger(__name__)
 
 
 def on_message(zone: SpotZone, name: str, message: SpotMessage) -> bool:
@@ -94,8 +97,10 @@ class SpotWorker(ZoneWorker[SpotZone]):
         for job in await self._actor.call(lambda zone: [*zone.admitted_jobs]):
             try:
                 await self._import_events(job)
-            except InputError as error:
-                await self._abandon(job, str(error))
+            except InputError:
+                # The job's owner is not to know the path that the log has.
+                _log.exception("the journal of a job is damaged", job=job)
+                await self._abandon(job, "the log of its run is damaged")
 
     async def _stop_processes(self) -> None:
         await asyncio.to_thread(self._processes.close)
