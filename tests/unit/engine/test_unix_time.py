@@ -4,11 +4,12 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from auctune.engine import unix_time as module
-from auctune.engine.runtime.channel import Message
+from auctune.engine.messages.node import NODE_MESSAGES
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.engine.unix_time import SteadyClock, clock_environment, unix_time
 
@@ -131,12 +132,11 @@ def test_a_child_that_starts_after_many_small_steps_believes_them_as_its_service
         machine.unix += LIMIT
         machine.wait(1.0)
         assert parent() == machine.unix
-    said: list[Message | None] = []
-    process = WorkerProcess("support.environment", "AUCTUNE_CLOCK", said.append)
+    said: list[Any] = []
+    process = WorkerProcess("support.environment", "AUCTUNE_CLOCK", said.append, NODE_MESSAGES)
     process.exit_reason()
     process.kill()
-    assert said[0] is not None
-    limit, offset = map(float, said[0]["value"].split(":"))
+    limit, offset = map(float, said[0].what.partition(" in ")[0].split(":"))
     child = SteadyClock(limit, offset, lambda: machine.unix, lambda: machine.boot)
     assert child() == parent() == machine.unix
     machine.unix += LIMIT + 1

@@ -51,17 +51,6 @@ def test_a_message_comes_back_with_its_numbers_and_arrays_whatever_they_are() ->
     found.arrays[1][0] = 1.0
 
 
-def test_a_worker_without_message_types_has_dictionaries_and_the_common_messages() -> None:
-    message = {"kind": "gradient", "loss": 0.1, "text": "two\nlines"}
-    assert returned(message, None) == message
-    values = np.ones(3, np.float32)
-    found = returned({**message, "arrays": [values]}, None)
-    np.testing.assert_array_equal(found.pop("arrays")[0], values, strict=True)
-    assert found == message
-    assert returned(Stop(), None)["do"] == "stop"
-    assert returned(Alive(), None)["kind"] == "alive"
-
-
 def test_what_is_not_of_the_union_is_neither_sent_nor_received() -> None:
     for message in (Stop(), {"kind": "gradient"}, Gradient(loss="high", text="")):  # type: ignore[arg-type]
         with pytest.raises(PydanticSerializationError):

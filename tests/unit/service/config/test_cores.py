@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
+from auctune.engine.messages.node import NODE_MESSAGES
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.service.config.auction import AuctionConfig, NodeConfig
 from auctune.service.config.cores import core_warnings, divide_cores, usable_cores
@@ -107,7 +108,9 @@ def test_rented_instances_of_all_jobs_share_the_cores() -> None:
 
 def test_a_worker_has_the_niceness_of_its_zone() -> None:
     inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-    worker = WorkerProcess("support.environment", "NAMED_BY_A_TEST", inbox.put, niceness=5)
+    worker = WorkerProcess(
+        "support.environment", "NAMED_BY_A_TEST", inbox.put, NODE_MESSAGES, niceness=5
+    )
     try:
         assert os.getpriority(os.PRIO_PROCESS, worker.pid) == 5
     finally:

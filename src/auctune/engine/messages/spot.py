@@ -1,0 +1,70 @@
+"""Requests to the process of a spot job, and its replies.
+
+| request | replies |
+| --- | --- |
+| `BeginRun`, first | `JobReady`, `JobWarning`; at last `CapReached`, `Failed` or nothing |
+| `EventCommitted` | none: it answers a `RunEvent` of the process |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from auctune.engine.event_log import EventRecord
+from auctune.engine.messages.base import Alive, Failed, Ready, Stop, WorkerMessages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginRun:
+    """Train the job from where its run's events so far end."""
+
+    events: Sequence[EventRecord]
+    type: Literal["begin"] = "begin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventCommitted:
+    """The newest event is on disk, unless the job has ended: then it is not open any more."""
+
+    is_open: bool
+    type: Literal["committed"] = "committed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReady(Ready):
+    """Everything is loaded; the job trains as soon as its first slot starts.
+
+    Attributes:
+        seconds: since the start of the process; set by the service.
+    """
+
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent:
+    """An event of the run (`auctune.engine.spot.state`); the process acts on it once committed."""
+
+    event: EventRecord
+    type: Literal["event"] = "event"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobWarning:
+    """A warning for the operator."""
+
+    text: str
+    type: Literal["warning"] = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapReached:
+    """The next slot would cost `rate`, more than may be paid."""
+
+    rate: float
+    type: Literal["capped"] = "capped"
+
+
+SpotRequest = BeginRun | EventCommitted | Stop
+SpotReply = Alive | JobReady | RunEvent | JobWarning | CapReached | Failed
+SPOT_MESSAGES = WorkerMessages(SpotRequest, SpotReply)
