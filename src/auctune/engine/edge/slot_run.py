@@ -310,7 +310,8 @@ class SlotRun:
         loss, hits, num_targets = 0.0, 0, 0
         for first in range(0, num_rows, size):
             request = Validate(first=first, count=size, arrays=[weights])
-            (part,) = self._wait([worker.request(request)])
+            (answer,) = self._wait([worker.request(request)])
+            (part,) = answer.split()
             loss, hits = loss + part.loss, hits + part.hits
             num_targets += part.num_targets
         return loss / num_targets, hits / num_targets

@@ -93,12 +93,7 @@ def read_failure(message: Failed) -> AuctuneError:
 
 
 def serve(parent: ParentChannel[Any, Any], handle: Callable[[Any], Response]) -> None:
-    """Answer the requests of a worker's parent, until it is to stop.
-
-    Args:
-        parent: of the worker.
-        handle: returns the response to a request.
-    """
+    """Answer the requests of a worker's parent with what `handle` returns, until it is to stop."""
     while not isinstance(request := parent.inbox.get(), Stop):
         try:
             parent.send(handle(request))

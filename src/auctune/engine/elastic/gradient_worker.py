@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from auctune.domain import AuctuneError
 from auctune.domain.dataset import DataSet, RowKind
 from auctune.engine.elastic.errors import failed_message, serve
-from auctune.engine.messages.base import Arrays, Response, Stop
+from auctune.engine.messages.base import Arrays
 from auctune.engine.messages.elastic import (
     GRADIENT_MESSAGES,
     AdapterInitialized,
@@ -30,14 +30,13 @@ from auctune.engine.messages.elastic import (
     Export,
     Exported,
     FileLoaded,
-    GradientReply,
+    GradientResponse,
     GradientTask,
     GradientWorkerReady,
     InitializeAdapter,
     LoadChunks,
     LoadFile,
     Validate,
-    Validated,
 )
 from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.training_lock import TrainingLock
@@ -51,7 +50,6 @@ Array = NDArray[Any]
 """An array of a message: float32 or uint8, of one dimension."""
 
 MESSAGES = GRADIENT_MESSAGES
-Parent = ParentChannel[GradientReply, GradientTask | Stop]
 WORKER = "auctune.engine.elastic.gradient_worker"
 """Worker module; its argument is that of `gradient_worker`."""
 
@@ -137,7 +135,7 @@ def load_rows(content: Array) -> DataSet:
     return DataSet(RowKind(kind), tuple(rows))
 
 
-def main(parent: Parent, argument: dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any, Any], argument: dict[str, Any]) -> None:
     """Run a worker."""
     settings = _SETTINGS.validate_python(argument)
     try:
@@ -151,7 +149,7 @@ def main(parent: Parent, argument: dict[str, Any]) -> None:
 
 def handle(
     worker: "GradientWorker", job: LoraJob, lock: TrainingLock, request: GradientTask
-) -> Response:
+) -> GradientResponse:
     """Return the response to a request."""
     if isinstance(request, Compute | Validate | Export) and request.arrays:
         worker.set_weights(request.arrays[0])
@@ -170,8 +168,7 @@ def handle(
                 return Computed.of([worker.compute(part) for part in parts])
         case Validate(first=first, count=count):
             with lock.hold():
-                found = worker.validate(first, count)
-            return Validated(loss=found.loss, hits=found.hits, num_targets=found.num_targets)
+                return Computed.of([worker.validate(first, count)])
         case Export(metrics=metrics):
             files = worker.export(metrics)
             arrays = [np.frombuffer(content, np.uint8) for content in files.values()]

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from auctune.engine.elastic.errors import serve
-from auctune.engine.messages.base import Ready, Response, Stop
+from auctune.engine.messages.base import Ready
 from auctune.engine.messages.elastic import (
     REDUCER_MESSAGES,
-    CountValidated,
     Reduce,
     Reduced,
-    ReducerReply,
+    ReducerResponse,
     ReducerSaved,
     ReducerTask,
-    SaveReducer,
     StartReducer,
 )
 from auctune.engine.runtime.channel import ParentChannel
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from auctune.train.data_parallel.reducer import Reducer
 
 MESSAGES = REDUCER_MESSAGES
-Parent = ParentChannel[ReducerReply, ReducerTask | Stop]
 _WORKER = "auctune.engine.elastic.reducer"
 
 
@@ -59,24 +56,14 @@ class ReducerWorker:
         self._job, self._threads = job, threads
         self._reducer: Reducer | None = None
 
-    def handle(self, request: ReducerTask) -> Response:
+    def handle(self, request: ReducerTask) -> ReducerResponse:
         """Return the response to a request."""
         if isinstance(request, StartReducer):
             return self._start(request)
-        reducer = self._reducer
-        assert reducer is not None
-        match request:
-            case Reduce():
-                for one, num_rows in zip(request.split(), request.num_rows, strict=True):
-                    reducer.add(one, num_rows)
-                if not request.is_last:
-                    return Reduced(**reducer.progress())
-                point = reducer.step()
-                return _with_weights(reducer, points=() if point is None else (point,))
-            case CountValidated():
-                return _count_validated(reducer, request)
-            case SaveReducer():
-                return ReducerSaved().with_checkpoint(reducer.capture())
+        assert self._reducer is not None
+        if isinstance(request, Reduce):
+            return _reduce(self._reducer, request)
+        return ReducerSaved().with_checkpoint(self._reducer.capture())
 
     def _start(self, request: StartReducer) -> Reduced:
         import torch
@@ -98,20 +85,26 @@ class ReducerWorker:
         return _with_weights(self._reducer, points=self._reducer.curve, warnings=warnings)
 
 
-def _count_validated(reducer: "Reducer", request: CountValidated) -> Reduced:
+def _reduce(reducer: "Reducer", request: Reduce) -> Reduced:
     from auctune.train.data_parallel.reducer import FileReducer
 
-    assert isinstance(reducer, FileReducer), "sites have no validation data of an epoch"
+    add = reducer.add
+    if request.is_validation:
+        assert isinstance(reducer, FileReducer), "sites have no validation data of an epoch"
+        add = reducer.count_validated
     for one, num_rows in zip(request.split(), request.num_rows, strict=True):
-        reducer.count_validated(one, num_rows)
-    return _with_weights(reducer) if request.is_last else Reduced(**reducer.progress())
+        add(one, num_rows)
+    if not request.is_last:
+        return Reduced(**reducer.progress())
+    point = None if request.is_validation else reducer.step()
+    return _with_weights(reducer, points=() if point is None else (point,))
 
 
 def _with_weights(reducer: "Reducer", **fields: Any) -> Reduced:
     return Reduced(**reducer.progress(), **fields, arrays=[reducer.weights])
 
 
-def main(parent: Parent, argument: dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any, Any], argument: dict[str, Any]) -> None:
     """Run the worker; the argument is that of `reducer_worker`."""
     settings = _SETTINGS.validate_python(argument)
     parent.send(Ready())

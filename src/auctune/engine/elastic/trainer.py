@@ -16,7 +16,6 @@ from auctune.domain.errors import CheckpointError
 from auctune.engine.elastic.gradient_worker import Array
 from auctune.engine.messages.elastic import (
     AdapterInitialized,
-    CountValidated,
     FileLoaded,
     InitializeAdapter,
     LoadFile,
@@ -184,15 +183,16 @@ class ElasticTrainer:
         if self.is_done or self.rows not in self._arrived:
             return 0
         one = self._arrived.pop(self.rows)
-        if cursor.is_validating:
-            num_rows = min(self._micro_batch, cursor.validation_remaining)
-            is_last = num_rows == cursor.validation_remaining
-            self._send(CountValidated, one, num_rows, is_last)
-        else:
-            num_rows = min(self._micro_batch, cursor.batch_remaining)
-            is_last = num_rows == cursor.batch_remaining
-            self._send(Reduce, one, num_rows, is_last)
-            self._batch_tokens += one.num_tokens
+        is_validation = cursor.is_validating
+        remaining = cursor.validation_remaining if is_validation else cursor.batch_remaining
+        num_rows = min(self._micro_batch, remaining)
+        is_last = num_rows == remaining
+        request = Reduce.of(
+            [one], num_rows=[num_rows], is_validation=is_validation, is_last=is_last
+        )
+        # One after the other, without waiting for the answers.
+        self._requests.append(self._reducer.request(request))
+        self._batch_tokens += one.num_tokens
         cursor.seek(self.rows + num_rows)
         if is_last:
             self._take(self._finish_requests())
@@ -237,17 +237,6 @@ class ElasticTrainer:
         self._requests.append(self._reducer.request(SaveReducer()))
         saved: ReducerSaved = self._finish_requests()
         return saved.checkpoint()
-
-    def _send(
-        self,
-        request: type[Reduce | CountValidated],
-        one: Contribution,
-        num_rows: int,
-        is_last: bool,
-    ) -> None:
-        """Send the next micro-batch to the reducer; does not wait."""
-        message = request.of([one], num_rows=[num_rows], is_last=is_last)
-        self._requests.append(self._reducer.request(message))
 
     def _finish_requests(self) -> Any:
         """Wait for all answers of the reducer, and return the last one."""

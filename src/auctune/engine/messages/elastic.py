@@ -1,23 +1,9 @@
-"""Requests to the workers of an elastic job, and their replies.
+"""Requests to the workers of an elastic job and to the store of a site, and their responses.
 
-| worker | request | reply |
-| --- | --- | --- |
-| gradient worker | (its start) | `GradientWorkerReady` |
-| | `LoadFile` | `FileLoaded` |
-| | `LoadChunks` | `ChunksLoaded` |
-| | `InitializeAdapter` | `AdapterInitialized` |
-| | `Compute` | `Computed` |
-| | `Validate` | `Validated` |
-| | `Export` | `Exported` |
-| reducer | (its start) | `Ready` |
-| | `StartReducer`, `Reduce`, `CountValidated` | `Reduced` |
-| | `SaveReducer` | `ReducerSaved` |
-| store of a site | (its start) | `Ready` |
-| | `ReadRows` | `RowsRead` |
-
-Any request may be answered by `Failed` instead. Weights and gradients are float32 [num_parameters];
-where a request has weights, none are sent if they have not changed. Rows are uint8 [bytes], as
-`auctune.engine.elastic.gradient_worker.dump_rows` writes them.
+They first send `Ready`, a gradient worker `GradientWorkerReady`. Each request names its response;
+any may be answered by `Failed` instead. Weights and gradients are float32 [num_parameters]; no
+weights in a request are those of the last one. Rows are uint8 [bytes], as `dump_rows` of the
+gradient worker writes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,10 +31,7 @@ from auctune.train.row_cursor import DataCounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contributions:
-    """What workers made of micro-batches: a column for each field of `Contribution`.
-
-    The arrays are the gradients.
-    """
+    """Micro-batches: a column for each field of `Contribution`; the arrays are the gradients."""
 
     losses: Sequence[float]
     hits: Sequence[int]
@@ -101,7 +84,7 @@ class GradientWorkerReady(Ready):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadFile:
-    """Read the job's rows from its file."""
+    """Read the job's rows from its file: `FileLoaded`."""
 
     type: Literal["load_file"] = "load_file"
 
@@ -117,13 +100,7 @@ class FileLoaded(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadChunks:
-    """Load the rows of a slot.
-
-    Attributes:
-        chunks: numbers of chunks.
-        has_validation: whether rows to measure by come last in `arrays`.
-        arrays: rows of each chunk.
-    """
+    """Load rows of chunks of these numbers, and maybe, last, rows to measure by: `ChunksLoaded`."""
 
     chunks: Sequence[int]
     has_validation: bool
@@ -133,7 +110,7 @@ class LoadChunks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunksLoaded(Response):
-    """The rows that can be trained on by chunk, and those to measure by."""
+    """Counts of the rows that can be trained on by chunk, and of those to measure by."""
 
     sizes: Mapping[int, int]
     num_validation_rows: int
@@ -142,10 +119,9 @@ class ChunksLoaded(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeAdapter:
-    """Initialize the adapter; references of pairs are computed with it.
+    """Initialize the adapter, which also computes references of pairs: `AdapterInitialized`.
 
-    Attributes:
-        arrays: archive of the adapter to start from, uint8 [bytes], if it is not in a file here.
+    If it starts from another one that is in no file here, its archive is the array, uint8 [bytes].
     """
 
     arrays: Arrays = ()
@@ -163,11 +139,21 @@ class AdapterInitialized(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """Compute micro-batches at these weights."""
+    """Compute micro-batches at these weights: `Computed`."""
 
     parts: Sequence[ChunkRows | RowRange]
     arrays: Arrays = ()
     type: Literal["compute"] = "compute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validate:
+    """Evaluate rows to measure by, from `first` on, at these weights: `Computed`."""
+
+    first: int
+    count: int
+    arrays: Arrays = ()
+    type: Literal["validate"] = "validate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,28 +164,8 @@ class Computed(Contributions, Response):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Validate:
-    """Evaluate `count` of the rows to measure by, from `first` on, at these weights."""
-
-    first: int
-    count: int
-    arrays: Arrays = ()
-    type: Literal["validate"] = "validate"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validated(Response):
-    """Sums over rows to measure by, as of `Contribution`."""
-
-    loss: float
-    hits: int
-    num_targets: int
-    type: Literal["validated"] = "validated"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """Export the adapter of these weights; `metrics` are those of an epoch's."""
+    """Export the adapter of these weights: `Exported`; `metrics` are those of an epoch's."""
 
     metrics: EpochMetrics | None = None
     arrays: Arrays = ()
@@ -217,14 +183,11 @@ class Exported(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartReducer(CheckpointFields):
-    """Start from a checkpoint, or if there is none from the weights in `arrays`.
+    """Start from a checkpoint, or without names from the weights that are the array: `Reduced`.
 
     Attributes:
-        base_digest: of the base that is adapted.
-        num_parameters: of the adapter.
-        counts: of the rows of a file; None: they are chunks at sites.
-        shapes: of the parameters by name, for a file.
-        total_rows: of chunks, over all epochs.
+        counts, shapes: of the rows of a file, and of the adapter's parameters by name.
+        total_rows: over all epochs, where `counts` is None: the rows are chunks at sites.
     """
 
     base_digest: str
@@ -237,25 +200,18 @@ class StartReducer(CheckpointFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduce(Contributions):
-    """Add gradients up in their order.
+    """Add gradients up in their order, or count rows of the validation data: `Reduced`.
 
     Attributes:
         num_rows: rows of each micro-batch.
-        is_last: whether a step is taken after them, as they are the last of a batch.
+        is_validation: whether they are rows of the validation data.
+        is_last: whether they end a batch, so that a step is taken, or the validation of an epoch.
     """
 
     num_rows: Sequence[int]
+    is_validation: bool = False
     is_last: bool
     type: Literal["reduce"] = "reduce"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountValidated(Contributions):
-    """Count rows of the validation data, in their order; the last ones end an epoch."""
-
-    num_rows: Sequence[int]
-    is_last: bool
-    type: Literal["count_validated"] = "count_validated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +219,6 @@ class Reduced(Response):
     """Progress of the training.
 
     Attributes:
-        state, note: it goes on, or how it has ended.
-        steps, rows, tokens: trained so far.
         validation: epoch, mean loss and mean token accuracy at each epoch's end.
         points: of the curve: all known ones at the start, later that of the step.
         warnings: on the checkpoint.
@@ -286,7 +240,7 @@ class Reduced(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveReducer:
-    """Return all that training goes on from."""
+    """Return all that training goes on from: `ReducerSaved`."""
 
     type: Literal["save"] = "save"
 
@@ -300,16 +254,14 @@ class ReducerSaved(CheckpointFields, Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRows:
-    """Read the rows of a site, and cut them into chunks.
+    """Read the rows of a site, and cut them into chunks: `RowsRead`.
 
     Attributes:
-        site: whose.
-        source: file of the rows.
-        num_chunks, seed: into how many chunks they are cut, and what draws their order.
-        method: of the job, which needs pairs or other rows.
+        source: file of the rows; an upload's content is the array, uint8 [bytes].
+        seed: draws the order of rows.
+        method: of the job.
         place: how errors call the file.
         sha256: of the content that was read before, or None.
-        arrays: content of the file, uint8 [bytes], if it is not one of the site.
     """
 
     site: str
@@ -335,21 +287,11 @@ class RowsRead(Response):
 
 
 GradientTask = LoadFile | LoadChunks | InitializeAdapter | Compute | Validate | Export
-GradientReply = (
-    Alive
-    | GradientWorkerReady
-    | FileLoaded
-    | ChunksLoaded
-    | AdapterInitialized
-    | Computed
-    | Validated
-    | Exported
-    | Failed
+GradientResponse = FileLoaded | ChunksLoaded | AdapterInitialized | Computed | Exported
+GRADIENT_MESSAGES = WorkerMessages(
+    GradientTask | Stop, Alive | GradientWorkerReady | GradientResponse | Failed
 )
-GRADIENT_MESSAGES = WorkerMessages(GradientTask | Stop, GradientReply)
-
-ReducerTask = StartReducer | Reduce | CountValidated | SaveReducer
-ReducerReply = Alive | Ready | Reduced | ReducerSaved | Failed
-REDUCER_MESSAGES = WorkerMessages(ReducerTask | Stop, ReducerReply)
-
+ReducerResponse = Reduced | ReducerSaved
+ReducerTask = StartReducer | Reduce | SaveReducer
+REDUCER_MESSAGES = WorkerMessages(ReducerTask | Stop, Alive | Ready | ReducerResponse | Failed)
 STORE_MESSAGES = WorkerMessages(ReadRows | Stop, Alive | Ready | RowsRead | Failed)

@@ -1,9 +1,7 @@
 """Requests to the process of a spot job, and its replies.
 
-| request | replies |
-| --- | --- |
-| `BeginRun`, first | `JobReady`, `JobWarning`; at last `CapReached`, `Failed` or nothing |
-| `EventCommitted` | none: it answers a `RunEvent` of the process |
+After `BeginRun` it sends `JobReady`, `RunEvent`s and `JobWarning`s, and at last `CapReached`,
+`Failed` or nothing. It acts on an event only once `EventCommitted` has answered it.
 """
 
 from collections.abc import Sequence
@@ -24,7 +22,7 @@ class BeginRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventCommitted:
-    """The newest event is on disk, unless the job has ended: then it is not open any more."""
+    """The newest event is on disk, unless the job has ended and is not open any more."""
 
     is_open: bool
     type: Literal["committed"] = "committed"
@@ -32,18 +30,14 @@ class EventCommitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReady(Ready):
-    """Everything is loaded; the job trains as soon as its first slot starts.
-
-    Attributes:
-        seconds: since the start of the process; set by the service.
-    """
+    """Everything is loaded, after so many seconds (set by the service); training may begin."""
 
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent:
-    """An event of the run (`auctune.engine.spot.state`); the process acts on it once committed."""
+    """An event of the run (`auctune.engine.spot.state`), to be recorded."""
 
     event: EventRecord
     type: Literal["event"] = "event"

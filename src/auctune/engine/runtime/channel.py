@@ -95,9 +95,10 @@ class ParentChannel(Generic[Reply, Request]):
         self.stop_requested = threading.Event()
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
-    def send(self, message: Reply) -> None:
+    def send(self, message: Reply | Alive) -> None:
         """Send a message."""
-        self._send(message)
+        with self._lock:
+            self._transmit(message)
 
     def receive(self, message: Request) -> None:
         """Put a message of the parent into the inbox."""
@@ -115,11 +116,7 @@ class ParentChannel(Generic[Reply, Request]):
 
     def _send_heartbeats(self) -> None:
         while not self.stop_requested.wait(_HEARTBEAT_SECONDS):
-            self._send(Alive())
-
-    def _send(self, message: object) -> None:
-        with self._lock:
-            self._transmit(message)
+            self.send(Alive())
 
 
 def run_main(module: str, parent: ParentChannel[Any, Any], argument: object) -> NoReturn:

@@ -44,7 +44,7 @@ class WorkerHandle(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Process id; None: the worker reports it in a message `started`."""
+        """Process id; None: the worker reports it in a message `Started`."""
         ...
 
     @property
