@@ -28,6 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
+from auctune.engine.messages.base import Ready
+from auctune.engine.messages.elastic import GRADIENT_MESSAGES, Compute
 from auctune.engine.runtime.channel import decode, encode
 from auctune.engine.runtime.local import start_fork_server, start_worker
 from auctune.engine.runtime.worker import WorkerSpec
@@ -87,7 +89,7 @@ def seconds_to_start(spec: WorkerSpec, repeats: int = 3) -> float:
         start = time.perf_counter()
         messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         worker = start_worker(spec, messages.put)
-        while messages.get()["kind"] != "ready":
+        while not isinstance(messages.get(), Ready):
             """It is alive."""
         seconds.append(time.perf_counter() - start)
         worker.kill()
@@ -139,15 +141,16 @@ def median_seconds(action: Callable[[], object], repeats: int) -> float:
 def round_trip_seconds(weights: np.ndarray) -> float:
     """Return the median seconds of sending weights to a worker and a gradient back."""
     trainer, worker = multiprocessing.Pipe()
+    requests = GRADIENT_MESSAGES.requests
 
     def echo() -> None:
         with suppress(EOFError):
             while True:
-                worker.send_bytes(encode(decode(worker.recv_bytes())))
+                worker.send_bytes(encode(decode(worker.recv_bytes(), requests), requests))
 
     def send_and_receive() -> None:
-        trainer.send_bytes(encode({"do": "compute", "arrays": [weights]}))
-        decode(trainer.recv_bytes())
+        trainer.send_bytes(encode(Compute(parts=[RowRange(0, 4)], arrays=[weights]), requests))
+        decode(trainer.recv_bytes(), requests)
 
     thread = threading.Thread(target=echo)
     thread.start()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auctune.engine.spot.job_config import SpotMessage
+from auctune.engine.messages.spot import CapReached, SpotReply
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
 from auctune.service.storage.events import EventType
@@ -55,7 +55,7 @@ def actor(served: Served) -> ZoneActor[SpotZone]:
     return zone.actor
 
 
-def send(served: Served, job: str, message: SpotMessage) -> None:
+def send(served: Served, job: str, message: SpotReply) -> None:
     """Have a message of a job's process recorded."""
     actor(served).submit(lambda zone: on_message(zone, job, message)).result(60)
 
@@ -160,7 +160,7 @@ def test_no_more_than_what_is_left_of_a_budget_is_set_aside(served: Served) -> N
     assert again["market"]["reason"] == "over_budget"
     slot(served, job["id"], 0, 100.0)
     assert statement(served, key)["balance"] == "20.0000"
-    send(served, job["id"], {"kind": "capped", "rate": 4.0})
+    send(served, job["id"], CapReached(rate=4.0))
     with served.http(key) as http:
         seen = http.get(f"{JOBS}/{job['id']}").json()
     assert (seen["status"], seen["error"]["code"]) == ("failed", "cap_reached")

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from auctune.domain import InputError
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.engine.runtime.channel import OnMessage, ParentChannel, error_record
+from auctune.engine.messages.base import ErrorRecord, Failed
+from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.job import forecast_source
 from auctune.engine.spot.provider import (
@@ -368,7 +369,7 @@ def with_workers(site: Site, wrong: Work, *, of: Callable[[int], bool]) -> Threa
     return ThreadProvider(MarketTrace.of_slots(MARKET), make)
 
 
-def dying(parent: ParentChannel[Any]) -> None:
+def dying(parent: ParentChannel[Any, Any]) -> None:
     """A worker that ends at once."""
 
 
@@ -394,7 +395,7 @@ class LostWorker(ThreadWorker):
     def is_lost(self) -> bool:
         return self._lost.is_set()
 
-    def _vanish(self, parent: ParentChannel[Any]) -> None:
+    def _vanish(self, parent: ParentChannel[Any, Any]) -> None:
         # Others bring in what this one would have.
         self._lost.set()
 
@@ -463,8 +464,8 @@ def test_a_worker_on_another_base_is_refused(site: Site, tmp_path: Path) -> None
 
 
 def test_what_a_worker_cannot_use_is_said_as_input(site: Site, tmp_path: Path) -> None:
-    def refuse(parent: ParentChannel[Any]) -> None:
-        parent.send({"kind": "failed", **error_record(InputError("base", "nowhere", "a base"))})
+    def refuse(parent: ParentChannel[Any, Any]) -> None:
+        parent.send(Failed(error=ErrorRecord("base", "nowhere", "a base")))
 
     supply = ThreadProvider(MarketTrace.of_slots(MARKET), lambda settings: refuse)
     with pytest.raises(InputError, match="nowhere"):

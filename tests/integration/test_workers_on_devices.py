@@ -17,11 +17,12 @@ from auctune.domain import InputError
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.data import DataClient
 from auctune.engine.elastic.errors import read_failure
-from auctune.engine.elastic.gradient_worker import Array, dump_rows, gradient_worker
+from auctune.engine.elastic.gradient_worker import dump_rows, gradient_worker
 from auctune.engine.elastic.trainer import read_facts
 from auctune.engine.generation import Generator, GeneratorSettings
 from auctune.engine.inference import evaluate, sample
 from auctune.engine.messages.base import Failed
+from auctune.engine.messages.elastic import Compute, Export, InitializeAdapter, LoadChunks
 from auctune.engine.messages.node import (
     Measure,
     Measured,
@@ -42,10 +43,10 @@ from auctune.engine.messages.pool import (
 )
 from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.events import OpenPoolDirectory
-from auctune.engine.runtime.channel import Message
 from auctune.engine.runtime.local import start_node, start_worker
 from auctune.engine.runtime.nodes import NodeError, NodeSettings
 from auctune.engine.runtime.requests import RequestWorker
+from auctune.train.data_parallel.batches import ChunkRows, RowRange
 from auctune.train.job import LoraJob
 from support.edge_runs import job_chunks, make_job, make_training
 from support.peft_adapters import save_adapter
@@ -136,8 +137,8 @@ def test_a_spot_worker_computes_gradients(device: str, warm: bool, tmp_path: Pat
     worker = RequestWorker(partial(start_worker, spec), read_failure)
     facts = read_facts(worker)
     assert facts.counts.num_rows == 48
-    message = {"do": "compute", "parts": [[0, 2]], "arrays": [facts.first_weights]}
-    assert worker.request(message).result(SECONDS)["losses"][0] > 0
+    request = Compute(parts=[RowRange(0, 2)], arrays=[facts.first_weights])
+    assert worker.request(request).result(SECONDS).losses[0] > 0
     worker.kill()
 
 
@@ -147,15 +148,16 @@ def test_an_edge_worker_computes_gradients_and_exports(device: str, tmp_path: Pa
     spec = gradient_worker(training.worker_settings(device), tmp_path / "log")
     worker = RequestWorker(partial(start_worker, spec), read_failure)
 
-    def ask(do: str, *arrays: Array, **values: object) -> Message:
-        return worker.request({"do": do, **values, "arrays": arrays}).result(SECONDS)
+    def ask(request: object) -> Any:
+        return worker.request(request).result(SECONDS)
 
     chunk = dump_rows(job_chunks(job, training)[0])
-    ((number, num_rows),) = ask("load", chunk, chunks=[0], has_validation=False)["sizes"]
-    (weights,) = ask("begin")["arrays"]
-    computed = ask("compute", weights, parts=[(number, 0, 0, num_rows)])
-    assert computed["losses"][0] > 0
-    assert "adapter_model.safetensors" in ask("export", weights)["names"]
+    loaded = ask(LoadChunks(chunks=[0], has_validation=False, arrays=[chunk]))
+    ((number, num_rows),) = loaded.sizes.items()
+    (weights,) = ask(InitializeAdapter()).arrays
+    computed = ask(Compute(parts=[ChunkRows(number, 0, 0, num_rows)], arrays=[weights]))
+    assert computed.losses[0] > 0
+    assert "adapter_model.safetensors" in ask(Export(arrays=[weights])).names
     worker.kill()
 
 

@@ -1,7 +1,8 @@
 """Elastic training within one process: workers in threads, and workers that take turns."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,9 +13,11 @@ from torch import Tensor
 
 from auctune.engine.elastic import reducer
 from auctune.engine.elastic.errors import read_failure, serve
-from auctune.engine.elastic.gradient_worker import gradient_verbs
+from auctune.engine.elastic.gradient_worker import handle
 from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts
+from auctune.engine.messages.base import Stop
+from auctune.engine.messages.elastic import GradientWorkerReady
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.requests import RequestWorker
 from auctune.engine.runtime.training_lock import TrainingLock
@@ -24,7 +27,7 @@ from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
 from auctune.train.multilora.optimizer import FlatAdapter
 
-Work = Callable[[ParentChannel[Any]], object]
+Work = Callable[[ParentChannel[Any, Any]], object]
 """What a worker does with the requests of its parent, until it returns."""
 
 
@@ -35,7 +38,7 @@ class ThreadWorker:
 
     def __init__(self, work: Work, on_message: OnMessage) -> None:
         self._work, self._on_message = work, on_message
-        self._parent: ParentChannel[Any] = ParentChannel(on_message, _end)
+        self._parent: ParentChannel[Any, Any] = ParentChannel(on_message, _end)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -46,16 +49,17 @@ class ThreadWorker:
     def is_lost(self) -> bool:
         return False
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Any) -> None:
         # A process gets copies.
-        arrays = [array.copy() for array in message.get("arrays", ())]
-        self._parent.receive({**message, "arrays": arrays} if arrays else dict(message))
+        if arrays := getattr(message, "arrays", ()):
+            message = replace(message, arrays=[array.copy() for array in arrays])
+        self._parent.receive(message)
 
     def exit_reason(self) -> str:
         return "has ended"
 
     def request_stop(self) -> None:
-        self._parent.receive({"do": "stop"})
+        self._parent.receive(Stop())
 
     def stop(self, timeout: float = 30.0) -> None:
         self.kill()
@@ -77,9 +81,9 @@ def _end(code: int) -> NoReturn:
 def gradient_work(worker: GradientWorker, job: LoraJob, cache: Path) -> Work:
     """Compute what is requested."""
 
-    def work(parent: ParentChannel[Any]) -> None:
-        parent.send({"kind": "ready", "base_digest": worker.base_digest})
-        serve(parent, gradient_verbs(worker, job, TrainingLock(cache)))
+    def work(parent: ParentChannel[Any, Any]) -> None:
+        parent.send(GradientWorkerReady(base_digest=worker.base_digest))
+        serve(parent, partial(handle, worker, job, TrainingLock(cache)))
 
     return work
 
@@ -89,7 +93,7 @@ def facts_of(worker: GradientWorker) -> JobFacts:
     return JobFacts(
         base_digest=worker.base_digest,
         counts=worker.load_file().cursor.counts,
-        parameters=list(worker.weights.shapes.items()),
+        shapes=worker.weights.shapes,
         first_weights=worker.first_weights,
         notes=worker.notes(),
     )
@@ -145,9 +149,8 @@ def train_with(
 
 def weights_of(trainer: ElasticTrainer) -> dict[str, Tensor]:
     """Copies of the adapter's weights, by their names in the base."""
-    shapes = {name: tuple(shape) for name, shape in trainer.facts.parameters}
     flat = torch.tensor(trainer.weights)
-    return FlatAdapter(shapes, flat, flat).named(flat)
+    return FlatAdapter(trainer.facts.shapes, flat, flat).named(flat)
 
 
 def is_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

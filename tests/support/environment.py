@@ -12,7 +12,7 @@ from auctune.engine.runtime.channel import ParentChannel
 MESSAGES = NODE_MESSAGES
 
 
-def main(parent: ParentChannel[Any], argument: str | dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any, Any], argument: str | dict[str, Any]) -> None:
     """The argument is the variable, or the settings of a node."""
     if isinstance(argument, str):
         parent.send(Missing(what=f"{os.environ.get(argument)} in {Path.cwd()}"))

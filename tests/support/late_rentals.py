@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 
 from auctune.domain.data_size import DataSize
+from auctune.engine.messages.spot import JobReady
 from auctune.engine.spot.job_config import SpotStrategy
 from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
@@ -139,7 +140,7 @@ class LateRentals:
         pace = speed / job.speed
         done, cost, last, num_missed = 0.0, 0.0, IDLE, 0
         before = rental.market.quote(job.first)[1]
-        on_message(self.zone, job.id, {"kind": "ready", "seconds": start})
+        on_message(self.zone, job.id, JobReady(seconds=start))
         for slot in range(terms.deadline):
             begins = rental.clock.slot_start(job.first + slot)
             self.clock.time = max(self.clock.time, begins)

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from auctune.engine.messages.spot import CapReached
 from auctune.engine.pool.events import ExitReason, JobLeft, PoolEvent
-from auctune.engine.spot.job_config import SpotMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.spot.gateway import SpotGateway
@@ -88,7 +88,7 @@ class Renter:
         self.actor.submit(held).result(600)
 
     def cap(self, job: str) -> None:
-        message: SpotMessage = {"kind": "capped", "rate": 1.0}
+        message = CapReached(rate=1.0)
         self.actor.submit(lambda zone: on_message(zone, job, message)).result(600)
 
 

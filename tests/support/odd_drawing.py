@@ -8,7 +8,7 @@ from auctune.service.charts.messages import CHART_MESSAGES, Draw, Drawn, NotDraw
 MESSAGES = CHART_MESSAGES
 
 
-def main(parent: ParentChannel[Any], _argument: None) -> None:
+def main(parent: ParentChannel[Any, Any], _argument: None) -> None:
     drawn = 0
     while True:
         request = parent.inbox.get()

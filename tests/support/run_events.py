@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from auctune.engine.spot.job_config import RunEvent
+from auctune.engine.messages.spot import RunEvent
 from auctune.engine.spot.state import to_record
 from auctune.spot import SpotAllocation, SpotObservation
 
@@ -61,4 +61,4 @@ def _trained(rows: int, steps: int, losses: Any) -> dict[str, Any]:
 
 
 def _event(kind: str, **values: Any) -> RunEvent:
-    return {"kind": "event", "event": {"type": kind, "time": 0.0, **values}}
+    return RunEvent(event={"type": kind, "time": 0.0, **values})

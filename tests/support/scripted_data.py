@@ -24,7 +24,7 @@ from auctune.engine.runtime.channel import ParentChannel
 MESSAGES = DATA_MESSAGES
 
 
-def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any, Any], settings: dict[str, Any]) -> None:
     tried = Path(settings["cache"]) / "tried"
     while (Path(settings["cache"]) / "not yet").exists():
         time.sleep(0.01)

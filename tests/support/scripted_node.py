@@ -31,7 +31,7 @@ def trained_slot(slot: int, **values: Any) -> Trained:
     return Trained(slot=slot, **{**defaults, "results": {}, "refused": {}, **values})
 
 
-def main(parent: ParentChannel[Any], settings: dict[str, Any]) -> None:
+def main(parent: ParentChannel[Any, Any], settings: dict[str, Any]) -> None:
     starts = Path(settings["cache"]) / "starts"
     count = int(starts.read_text()) if starts.exists() else 0
     starts.write_text(str(count + 1))

@@ -14,7 +14,9 @@ import orjson
 
 from auctune.domain import InputError, Money, round_money, write_snapshot
 from auctune.domain.data_size import DataSize
-from auctune.engine.spot.job_config import RunEvent, SpotStrategy
+from auctune.engine.messages.base import ErrorRecord, Failed
+from auctune.engine.messages.spot import CapReached, JobReady, JobWarning, RunEvent
+from auctune.engine.spot.job_config import SpotStrategy
 from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
@@ -158,7 +160,7 @@ class SpotPlayer:
         """A process has loaded all; a restart of it says so again."""
         name = self._one_of(self.zone.admitted_jobs)
         seconds = float(self.rng.exponential(2.0))
-        on_message(self.zone, name, {"kind": "ready", "seconds": seconds})
+        on_message(self.zone, name, JobReady(seconds=seconds))
         return bool(name)
 
     def rent(self) -> bool:
@@ -210,16 +212,14 @@ class SpotPlayer:
     def fail(self) -> bool:
         name = self._one_of(self.zone.admitted_jobs)
         if self.rng.random() < 0.5:
-            on_message(self.zone, name, {"kind": "capped", "rate": 1.0})
+            on_message(self.zone, name, CapReached(rate=1.0))
         else:
-            on_message(
-                self.zone, name, {"kind": "failed", "place": "data", "found": "x", "expected": ""}
-            )
+            on_message(self.zone, name, Failed(error=ErrorRecord("data", "x", "")))
         return bool(name)
 
     def note(self) -> bool:
         name = self._one_of(self.zone.admitted_jobs)
-        on_message(self.zone, name, {"kind": "noted", "text": "it is late"})
+        on_message(self.zone, name, JobWarning(text="it is late"))
         return bool(name)
 
     def finish(self) -> bool:

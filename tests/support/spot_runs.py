@@ -49,7 +49,7 @@ def honest(base: Base) -> MakeWork:
     return make
 
 
-def mute(parent: ParentChannel[Any]) -> None:
+def mute(parent: ParentChannel[Any, Any]) -> None:
     """A worker that receives everything and never answers."""
     parent.stop_requested.wait()
 

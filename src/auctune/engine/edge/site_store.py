@@ -1,12 +1,4 @@
-"""Worker that reads the rows of a site, and cuts them into chunks: no torch, and no state.
-
-| to the worker | from the worker |
-| --- | --- |
-| read {source or "", site, chunks, seed, method, place, sha256} + content of an upload | rows \
-{sha256, num_rows, sizes} + each chunk |
-
-Chunks are DataSets as JSON, uint8 [bytes]; `sizes` are the bytes of their texts.
-"""
+"""Worker that reads the rows of a site, and cuts them into chunks: no torch, and no state."""
 
 import hashlib
 import tempfile
@@ -20,11 +12,14 @@ from auctune.domain.data_size import check_pairs
 from auctune.domain.dataset import DataSet, RowKind, read_dataset
 from auctune.engine.elastic.errors import serve
 from auctune.engine.elastic.gradient_worker import dump_rows
-from auctune.engine.runtime.channel import Message, ParentChannel
+from auctune.engine.messages.base import Ready
+from auctune.engine.messages.elastic import STORE_MESSAGES, ReadRows, RowsRead
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.numerics.rng import stream
 
-STORE_WORKER = WorkerSpec("auctune.engine.edge.site_store", {})
+MESSAGES = STORE_MESSAGES
+STORE_WORKER = WorkerSpec("auctune.engine.edge.site_store", {}, MESSAGES)
 """What the store of a site runs."""
 
 
@@ -46,38 +41,38 @@ def cut_chunks(path: Path, site: str, count: int, seed: int, place: str = "rows"
     ]
 
 
-def main(parent: ParentChannel[Any], _: object) -> None:
+def main(parent: ParentChannel[Any, Any], _: object) -> None:
     """Run the worker; it needs no argument."""
-    parent.send({"kind": "ready"})
-    serve(parent, {"read": _read})
+    parent.send(Ready())
+    serve(parent, _read)
 
 
-def _read(message: Message) -> Message:
+def _read(request: ReadRows) -> RowsRead:
     """Return the chunks of a site's rows.
 
     Raises:
         InputError: if the rows cannot be used by the job's method, or are not those that were read
             before.
     """
-    place, site = message["place"], message["site"]
-    content = message["arrays"][0].tobytes() if "arrays" in message else None
-    if content is None:
+    place, site = request.place, request.site
+    if request.arrays:
+        content = request.arrays[0].tobytes()
+    else:
         try:
-            content = Path(message["source"]).read_bytes()
+            content = Path(request.source).read_bytes()
         except OSError as error:
             raise InputError(place, f"cannot be read ({error.strerror})", "a JSONL file") from None
     sha256 = hashlib.sha256(content).hexdigest()
-    if message["sha256"] not in (None, sha256):
+    if request.sha256 not in (None, sha256):
         raise InputError(place, "has changed", "the rows with which the job began")
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
         file.write(content)
         file.flush()
-        chunks = cut_chunks(Path(file.name), site, message["chunks"], message["seed"], place)
-    check_pairs(place, message["method"], has_pairs=chunks[0].kind is RowKind.PREFERENCE)
-    return {
-        "kind": "rows",
-        "sha256": sha256,
-        "num_rows": sum(map(len, chunks)),
-        "sizes": [sum(len(str(row).encode()) for row in chunk.rows) for chunk in chunks],
-        "arrays": [dump_rows(chunk) for chunk in chunks],
-    }
+        chunks = cut_chunks(Path(file.name), site, request.num_chunks, request.seed, place)
+    check_pairs(place, request.method, has_pairs=chunks[0].kind is RowKind.PREFERENCE)
+    return RowsRead(
+        sha256=sha256,
+        num_rows=sum(map(len, chunks)),
+        sizes=[sum(len(str(row).encode()) for row in chunk.rows) for chunk in chunks],
+        arrays=[dump_rows(chunk) for chunk in chunks],
+    )

@@ -23,6 +23,7 @@ from auctune.edge.job import EdgeJob
 from auctune.edge.market import Site
 from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.elastic.gradient_worker import Array
+from auctune.engine.messages.base import Alive, Stop, WorkerMessages
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.local import WorkerProcess, start_fork_server, start_worker
 from auctune.engine.runtime.worker import WorkerHandle, WorkerSpec
@@ -30,7 +31,8 @@ from auctune.engine.runtime.worker import WorkerHandle, WorkerSpec
 _THOUSANDTHS = 1000
 # Rounding errors of a product of decimals are not a thousandth.
 _SLACK = 1e-6
-_SITE_PROCESS = WorkerSpec("auctune.engine.edge.sites", {})
+MESSAGES = WorkerMessages(Stop, Alive)
+_SITE_PROCESS = WorkerSpec("auctune.engine.edge.sites", {}, MESSAGES)
 
 
 def capacity_units(capacity: Mapping[str, float]) -> dict[str, float]:
@@ -197,7 +199,7 @@ class LocalSites:
             self._processes[site].kill()
 
 
-def main(parent: ParentChannel[Any], _: object) -> None:
+def main(parent: ParentChannel[Alive, Stop], _: object) -> None:
     """Run the process of a site."""
     parent.stop_requested.wait()
 

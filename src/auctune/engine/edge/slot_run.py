@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,14 +21,23 @@ from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import AuctuneError
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.storage import StoredChunk
-from auctune.engine.elastic.contributions import COLUMNS
 from auctune.engine.elastic.errors import as_slot_error
 from auctune.engine.elastic.gradient_worker import Array
-from auctune.engine.elastic.reducer import checkpoint_record, read_checkpoint
-from auctune.engine.runtime.channel import Message
+from auctune.engine.messages.elastic import (
+    AdapterInitialized,
+    ChunksLoaded,
+    Compute,
+    Export,
+    InitializeAdapter,
+    LoadChunks,
+    Reduce,
+    SaveReducer,
+    StartReducer,
+    Validate,
+)
 from auctune.engine.runtime.requests import RequestWorker
 from auctune.train.checkpoint import Checkpoint
-from auctune.train.data_parallel.batches import ChunkRows, slot_batches
+from auctune.train.data_parallel.batches import ChunkRows, Contribution, slot_batches
 from auctune.train.job import CurvePoint
 
 _POLL_SECONDS = 0.1
@@ -164,7 +173,7 @@ class SlotRun:
     def _train(self) -> SlotResult:
         task, job = self._task, self._task.training.config
         loaded = self._load_chunks()
-        sizes = {chunk: rows for one in loaded for chunk, rows in one["sizes"]}
+        sizes = {chunk: rows for one in loaded for chunk, rows in one.sizes.items()}
         weights, num_bytes = self._begin()
         self._begun, crossed = time.perf_counter(), 0
         losses: list[CurvePoint] = []
@@ -173,24 +182,25 @@ class SlotRun:
             job.seed, job.batch_size, task.training.micro_batch, sizes, job.epochs
         )
         for batch in batches:
-            gradients, num_copies = self._compute(weights, batch)
+            found, num_copies = self._compute(weights, batch)
             crossed += num_copies * num_bytes
             num_rows = [part.num_rows for part in batch]
-            request = {"do": "reduce", "is_last": True, "num_rows": num_rows, **gradients}
+            request = Reduce.of(found, num_rows=num_rows, is_last=True)
             (reduced,) = self._wait([task.server.request(request)])
-            weights, loss = reduced["arrays"][0], reduced["point"][3]
+            (weights,), (point,) = reduced.arrays, reduced.points
+            loss = point[3]
             self._rows += sum(num_rows)
-            losses.append(tuple(reduced["point"]))
+            losses.append(point)
             if batch[0].epoch == job.epochs - 1:
-                last_epoch += sum(gradients["losses"])
-                last_targets += sum(gradients["num_targets"])
+                last_epoch += sum(one.loss for one in found)
+                last_targets += sum(one.num_targets for one in found)
             if not math.isfinite(loss):
                 # It has diverged, and no step will mend it.
                 last_epoch, last_targets = loss, 1
                 break
         validation_loss = validation_accuracy = None
-        if num_rows := loaded[0]["num_validation_rows"]:
-            validation_loss, validation_accuracy = self._validate(weights, num_rows)
+        if num_validated := loaded[0].num_validation_rows:
+            validation_loss, validation_accuracy = self._validate(weights, num_validated)
         seconds = time.perf_counter() - self._begun
         kept = adapter = None
         if math.isfinite(last_epoch + (validation_loss or 0.0)):
@@ -217,19 +227,18 @@ class SlotRun:
             adapter=adapter,
         )
 
-    def _load_chunks(self) -> list[Message]:
+    def _load_chunks(self) -> list[ChunksLoaded]:
         """Have workers load the chunks of the slot; none computes before all have them."""
         requests = []
         for number, one in enumerate(self._task.workers):
             has_validation = number == 0 and self._task.validation is not None
             arrays = [chunk.content for chunk in one.chunks]
-            message = {
-                "do": "load",
-                "chunks": [chunk.chunk for chunk in one.chunks],
-                "has_validation": has_validation,
-                "arrays": [*arrays, self._task.validation] if has_validation else arrays,
-            }
-            requests.append(one.worker.request(message))
+            request = LoadChunks(
+                chunks=[chunk.chunk for chunk in one.chunks],
+                has_validation=has_validation,
+                arrays=[*arrays, self._task.validation] if has_validation else arrays,
+            )
+            requests.append(one.worker.request(request))
         return self._wait(requests)
 
     def _begin(self) -> tuple[Any, int]:
@@ -245,37 +254,39 @@ class SlotRun:
             InputError: if the workers' bases differ.
         """
         task, first = self._task, self._task.workers[0].worker
-        message: Message = {"do": "begin", "total_rows": task.total_rows}
         config = task.training.config
         has_references = config.method == "dpo" and config.start_from is not None
         started = [one.worker for one in task.workers] if has_references else [first]
-        begun: list[Message] = []
+        adapters: list[AdapterInitialized] = []
         if task.state is None or has_references:
             start = config.start_from
             arrays = [] if start is None else [np.fromfile(start, np.uint8)]
-            request = {"do": "begin", "arrays": arrays}
-            begun = self._wait([worker.request(request) for worker in started])
+            request = InitializeAdapter(arrays=arrays)
+            adapters = self._wait([worker.request(request) for worker in started])
         if task.state is None:
-            assert first.ready is not None
-            message |= {"base_digest": first.ready["base_digest"], "arrays": begun[0]["arrays"]}
-            shapes = [shape for _, shape in begun[0]["parameters"]]
-            message["num_parameters"] = sum(map(math.prod, shapes))
+            begin = StartReducer(
+                base_digest=first.ready.base_digest,
+                num_parameters=sum(map(math.prod, adapters[0].shapes.values())),
+                total_rows=task.total_rows,
+                arrays=adapters[0].arrays,
+            )
         else:
-            message |= checkpoint_record(task.state)
-            message["base_digest"] = task.state.state["base_digest"]
-            message["num_parameters"] = task.state.tensors["exp_avg"].size
+            begin = StartReducer(
+                base_digest=task.state.state["base_digest"],
+                num_parameters=task.state.tensors["exp_avg"].size,
+                total_rows=task.total_rows,
+            ).with_checkpoint(task.state)
         for one in task.workers:
-            assert one.worker.ready is not None
-            if (found := one.worker.ready["base_digest"]) != message["base_digest"]:
+            if (found := one.worker.ready.base_digest) != begin.base_digest:
                 raise InputError(
                     "base",
                     f"of digest {found[:12]} at site {one.site}",
-                    f"{message['base_digest'][:12]}, with which the job began",
+                    f"{begin.base_digest[:12]}, with which the job began",
                 )
-        (ready,) = self._wait([task.server.request(message)])
-        return ready["arrays"][0], 4 * message["num_parameters"]
+        (begun,) = self._wait([task.server.request(begin)])
+        return begun.arrays[0], 4 * begin.num_parameters
 
-    def _compute(self, weights: Any, batch: Sequence[ChunkRows]) -> tuple[Message, int]:
+    def _compute(self, weights: Any, batch: Sequence[ChunkRows]) -> tuple[list[Contribution], int]:
         """Return the gradients of a batch in its order, and how often arrays crossed sites.
 
         Weights cross once to each site, as its workers share what the site has; gradients each.
@@ -284,27 +295,25 @@ class SlotRun:
         for one in self._task.workers:
             numbers = one.numbers
             if mine := [part for part in batch if part.chunk in numbers]:
-                parts = [astuple(part) for part in mine]
-                message = {"do": "compute", "parts": parts, "arrays": [weights]}
                 calls.append((one, mine))
-                requests.append(one.worker.request(message))
-        found: dict[ChunkRows, Mapping[str, Any]] = {}
+                requests.append(one.worker.request(Compute(parts=mine, arrays=[weights])))
+        found: dict[ChunkRows, Contribution] = {}
         for (_, mine), answer in zip(calls, self._wait(requests), strict=True):
-            for index, part in enumerate(mine):
-                found[part] = {name: answer[name][index] for name in COLUMNS}
-        gradients = {name: [found[part][name] for part in batch] for name in COLUMNS}
+            found |= zip(mine, answer.split(), strict=True)
         away = [(one.site, len(mine)) for one, mine in calls if one.site != self._task.server_site]
-        return gradients, len({site for site, _ in away}) + sum(count for _, count in away)
+        contributions = [found[part] for part in batch]
+        return contributions, len({site for site, _ in away}) + sum(count for _, count in away)
 
     def _validate(self, weights: Any, num_rows: int) -> tuple[float, float]:
         """Return the mean loss and accuracy on the first worker's rows to measure by."""
         worker, size = self._task.workers[0].worker, self._task.training.micro_batch
         loss, hits, num_targets = 0.0, 0, 0
         for first in range(0, num_rows, size):
-            message = {"do": "validate", "first": first, "count": size, "arrays": [weights]}
-            (part,) = self._wait([worker.request(message)])
-            loss, hits = loss + part["loss"], hits + part["hits"]
-            num_targets += part["num_targets"]
+            request = Validate(first=first, count=size, arrays=[weights])
+            (answer,) = self._wait([worker.request(request)])
+            (part,) = answer.split()
+            loss, hits = loss + part.loss, hits + part.hits
+            num_targets += part.num_targets
         return loss / num_targets, hits / num_targets
 
     def _metrics(self, last: CurvePoint, *validation: float | None) -> EpochMetrics:
@@ -325,23 +334,22 @@ class SlotRun:
         workers = self._task.workers
         able = (one for one in workers if any(sizes[number] for number in one.numbers))
         worker = next(able, workers[0]).worker
-        request: Message = {"do": "export", "arrays": [weights]}
-        if metrics is not None:
-            request["metrics"] = asdict(metrics)
-        (files,) = self._wait([worker.request(request)])
-        contents = (self._fetch(handle).tobytes() for handle in files["arrays"])
-        return dict(zip(files["names"], contents, strict=True))
+        (files,) = self._wait([worker.request(Export(metrics=metrics, arrays=[weights]))])
+        contents = (self._fetch(handle).tobytes() for handle in files.arrays)
+        return dict(zip(files.names, contents, strict=True))
 
     def _save(self) -> Checkpoint:
-        (saved,) = self._wait([self._task.server.request({"do": "save"})])
-        return read_checkpoint(saved, [self._fetch(one) for one in saved["arrays"]])
+        (saved,) = self._wait([self._task.server.request(SaveReducer())])
+        arrays = [self._fetch(one) for one in saved.arrays]
+        checkpoint: Checkpoint = replace(saved, arrays=arrays).checkpoint()
+        return checkpoint
 
     def _fetch(self, handle: Any) -> Array:
         if self._cancelled.is_set():
             raise SlotCancelledError("the slot is over")
         return self._fetch_array(handle)
 
-    def _wait(self, requests: Sequence[Future[Message]]) -> list[Message]:
+    def _wait(self, requests: Sequence[Future[Any]]) -> list[Any]:
         """Return all answers.
 
         Raises:

@@ -25,7 +25,7 @@ from auctune.engine.edge.site_store import STORE_WORKER
 from auctune.engine.edge.sites import Sites
 from auctune.engine.elastic.errors import SlotError, as_slot_error, read_failure
 from auctune.engine.elastic.gradient_worker import Array, dump_rows
-from auctune.engine.runtime.channel import Message
+from auctune.engine.messages.elastic import ReadRows, RowsRead
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 
 _NO_PLACE = "its data have no place now"
@@ -83,7 +83,7 @@ class _Reading:
     """A site's rows that a store reads, and the sites that are tried if it cannot."""
 
     host: str
-    answer: Future[Message]
+    answer: Future[RowsRead]
     others: list[str]
     attempt: int = 1
 
@@ -147,7 +147,7 @@ class ChunkStorage:
             raise
         return not data.reading
 
-    def pending(self, job: str) -> list[Future[Message]]:
+    def pending(self, job: str) -> list[Future[RowsRead]]:
         """Return what is done when a job may have more of its data."""
         data = self._jobs.get(job)
         return [] if data is None else [one.answer for one in data.reading.values()]
@@ -223,25 +223,23 @@ class ChunkStorage:
         else:
             data.unreadable.add(site)
 
-    def _read(self, data: _JobData, site: str, host: str) -> Future[Message]:
+    def _read(self, data: _JobData, site: str, host: str) -> Future[RowsRead]:
         training, known = data.training, data.rows.get(site)
         file = training.rows[site]
-        message: Message = {
-            "do": "read",
-            "site": site,
-            "source": file,
-            "chunks": data.job.chunks[site],
-            "seed": training.config.seed,
-            "method": training.config.method,
-            "place": training.place_of(site),
-            "sha256": None if known is None else known.sha256,
-        }
-        if training.are_uploads:
-            message["arrays"] = [np.fromfile(file, np.uint8)]
+        request = ReadRows(
+            site=site,
+            source=file,
+            num_chunks=data.job.chunks[site],
+            seed=training.config.seed,
+            method=training.config.method,
+            place=training.place_of(site),
+            sha256=None if known is None else known.sha256,
+            arrays=[np.fromfile(file, np.uint8)] if training.are_uploads else (),
+        )
         if host not in self._stores:
             start = partial(self._sites.start, host, {}, STORE_WORKER)
             self._stores[host] = RequestWorker(start, read_failure)
-        return self._stores[host].request(message)
+        return self._stores[host].request(request)
 
     def _collect(self, data: _JobData, site: str, reading: _Reading) -> None:
         """Keep what a store has read.
@@ -266,9 +264,9 @@ class ChunkStorage:
             reading.answer = self._read(data, site, reading.host)
         else:
             del data.reading[site]
-            parts = zip(chunks_at(data.job, site), answer["arrays"], answer["sizes"], strict=True)
+            parts = zip(chunks_at(data.job, site), answer.arrays, answer.sizes, strict=True)
             for number, content, size in parts:
                 data.chunks[number] = StoredChunk(number, site, reading.host, content, size)
             if site not in data.rows:
-                data.rows[site] = SiteRows(answer["sha256"], answer["num_rows"])
+                data.rows[site] = SiteRows(answer.sha256, answer.num_rows)
                 self._folder.write_rows(data.job.id, data.rows)

@@ -4,7 +4,6 @@
 | --- | --- |
 | `gradient_worker` | worker: gradients of micro-batches at given weights; files of the adapter |
 | `reducer` | worker: adds gradients in their order, and takes the optimizer's steps |
-| `contributions` | what a worker made of a micro-batch, as messages have it |
 | `trainer` | a job whose rows are in a file: hands out micro-batches, has them reduced |
 
 A micro-batch is the virtual shard: who computes it changes no bit of the weights

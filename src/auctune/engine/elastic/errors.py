@@ -5,12 +5,15 @@ They may be over by the job's next slot, so that only this one is lost.
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from auctune.domain.errors import AuctuneError
-from auctune.engine.runtime.channel import Message, ParentChannel, error_record, read_error
+from auctune.engine.messages.base import ErrorRecord, Failed, Response, Stop
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.requests import WorkerEndedError
 
 _ROOM = "the sites have no room for its data now"
@@ -73,36 +76,27 @@ def to_slot_error(error: Exception) -> SlotError:
     return SlotError(f"{_OTHER} ({type(error).__name__})")
 
 
-def failed_message(error: Exception) -> Message:
+def failed_message(error: Exception) -> Failed:
     """Return the message with which a worker reports an error of a job."""
     if not isinstance(error, AuctuneError):
         error = to_slot_error(error)
-    record = {"kind": "failed", **error_record(error)}
+    record = ErrorRecord.of(error)
     if isinstance(error, SlotError):
-        record["out_of_memory"] = error.out_of_memory
-    return record
+        record = replace(record, out_of_memory=error.out_of_memory)
+    return Failed(error=record)
 
 
-def read_failure(message: Message) -> AuctuneError:
-    """Return the error of a worker's message `failed`."""
-    if message["place"]:
-        return read_error(message, SlotError)  # type: ignore[arg-type]
-    return SlotError(message["found"], out_of_memory=message.get("out_of_memory", False))
+def read_failure(message: Failed) -> AuctuneError:
+    """Return the error that `failed_message` reported; one without a place as a `SlotError`."""
+    record = message.error
+    return record.to_error(partial(SlotError, out_of_memory=record.out_of_memory))
 
 
-Verbs = Mapping[str, Callable[[Message], Message]]
-"""By what a request says is to `do`; each returns the answer."""
-
-
-def serve(parent: ParentChannel[Any], verbs: Verbs) -> None:
-    """Answer the requests of a worker's parent, until it is to stop.
-
-    Args:
-        parent, verbs: of the worker.
-    """
-    while (message := parent.inbox.get())["do"] != "stop":
+def serve(parent: ParentChannel[Any, Any], handle: Callable[[Any], Response]) -> None:
+    """Answer the requests of a worker's parent with what `handle` returns, until it is to stop."""
+    while not isinstance(request := parent.inbox.get(), Stop):
         try:
-            parent.send(verbs[message["do"]](message))
+            parent.send(handle(request))
         # Whatever a job's rows or the lack of memory bring about ends the worker of no other slot.
         except Exception as error:
             parent.send(failed_message(error))

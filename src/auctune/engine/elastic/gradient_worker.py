@@ -1,19 +1,6 @@
 """Worker of an elastic job: gradients of micro-batches at the weights that it is sent.
 
-| to the worker | from the worker |
-| --- | --- |
-| load_file | file {counts, notes} |
-| load {chunks, has_validation} + each chunk, and rows to measure by | loaded {sizes, \
-num_validation_rows} |
-| begin + an archive of the adapter to start from, if it is not in a file here; references of \
-pairs are computed with it | begun {parameters} + weights before the first step |
-| compute {parts} + weights, if they have changed | gradients {losses, hits, num_targets, \
-num_tokens} + the gradient of each part |
-| validate {first, count} + weights | validated {loss, hits, num_targets} |
-| export {metrics} + weights | exported {names} + the content of each file |
-
-First it sends ready {base_digest}. Weights and gradients are float32 [num_parameters]. Nothing else
-of a row leaves it than gradients, losses and counts, and it keeps nothing on disk.
+Nothing else of a row leaves it than gradients, losses and counts, and it keeps nothing on disk.
 
 This module imports torch only to load a worker, so that a new process reacts at once.
 """
@@ -21,7 +8,7 @@ This module imports torch only to load a worker, so that a new process reacts at
 import json
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,13 +19,28 @@ from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
 from auctune.domain.dataset import DataSet, RowKind
-from auctune.domain.epoch_metrics import EpochMetrics
-from auctune.engine.elastic.contributions import contributions_record
-from auctune.engine.elastic.errors import Verbs, failed_message, serve
-from auctune.engine.runtime.channel import Message, ParentChannel
+from auctune.engine.elastic.errors import failed_message, serve
+from auctune.engine.messages.base import Arrays
+from auctune.engine.messages.elastic import (
+    GRADIENT_MESSAGES,
+    AdapterInitialized,
+    ChunksLoaded,
+    Compute,
+    Computed,
+    Export,
+    Exported,
+    FileLoaded,
+    GradientResponse,
+    GradientTask,
+    GradientWorkerReady,
+    InitializeAdapter,
+    LoadChunks,
+    LoadFile,
+    Validate,
+)
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.training_lock import TrainingLock
 from auctune.engine.runtime.worker import WorkerSpec
-from auctune.train.data_parallel.batches import ChunkRows, RowRange
 from auctune.train.job import LoraJob
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 """An array of a message: float32 or uint8, of one dimension."""
 
+MESSAGES = GRADIENT_MESSAGES
 WORKER = "auctune.engine.elastic.gradient_worker"
 """Worker module; its argument is that of `gradient_worker`."""
 
@@ -80,8 +83,8 @@ def gradient_worker(
     settings: WorkerSettings, log: Path | None = None, *, fork: bool = True
 ) -> WorkerSpec:
     """Return what a worker runs; `log` and `fork` as of `WorkerSpec`."""
-    argument: Message = _SETTINGS.dump_python(settings, mode="json")
-    return WorkerSpec(WORKER, argument, settings.device, log, fork=fork)
+    argument = _SETTINGS.dump_python(settings, mode="json")
+    return WorkerSpec(WORKER, argument, MESSAGES, settings.device, log, fork=fork)
 
 
 @lru_cache(maxsize=1)
@@ -111,7 +114,7 @@ def load_worker(settings: WorkerSettings) -> "GradientWorker":
     )
 
 
-def preload(argument: Message) -> None:
+def preload(argument: dict[str, Any]) -> None:
     """Load what a worker of these settings needs; called in the fork server."""
     settings = _SETTINGS.validate_python(argument)
     # The state of torch's threads does not survive a fork: then each worker loads. So it does if
@@ -132,7 +135,7 @@ def load_rows(content: Array) -> DataSet:
     return DataSet(RowKind(kind), tuple(rows))
 
 
-def main(parent: ParentChannel[Any], argument: Message) -> None:
+def main(parent: ParentChannel[Any, Any], argument: dict[str, Any]) -> None:
     """Run a worker."""
     settings = _SETTINGS.validate_python(argument)
     try:
@@ -140,82 +143,50 @@ def main(parent: ParentChannel[Any], argument: Message) -> None:
     except Exception as error:
         parent.send(failed_message(error))
         parent.exit(1)
-    parent.send({"kind": "ready", "base_digest": worker.base_digest})
-    lock = TrainingLock(Path(settings.cache))
-    serve(parent, gradient_verbs(worker, settings.job, lock))
+    parent.send(GradientWorkerReady(base_digest=worker.base_digest))
+    serve(parent, partial(handle, worker, settings.job, TrainingLock(Path(settings.cache))))
 
 
-def gradient_verbs(worker: "GradientWorker", job: LoraJob, lock: TrainingLock) -> Verbs:
-    """Return the verbs of a worker, by name."""
-    return {
-        "load_file": partial(_load_file, worker),
-        "load": partial(_load_chunks, worker),
-        "begin": partial(_begin, worker, job),
-        "compute": partial(_compute, worker, lock),
-        "validate": partial(_validate, worker, lock),
-        "export": partial(_export, worker),
-    }
+def handle(
+    worker: "GradientWorker", job: LoraJob, lock: TrainingLock, request: GradientTask
+) -> GradientResponse:
+    """Return the response to a request."""
+    if isinstance(request, Compute | Validate | Export) and request.arrays:
+        worker.set_weights(request.arrays[0])
+    match request:
+        case LoadFile():
+            counts = worker.load_file().cursor.counts
+            return FileLoaded(counts=counts, notes=worker.notes())
+        case LoadChunks():
+            return _load_chunks(worker, request)
+        case InitializeAdapter(arrays=arrays):
+            _initialize(worker, job, arrays)
+            shapes = worker.weights.shapes
+            return AdapterInitialized(shapes=shapes, arrays=[worker.first_weights])
+        case Compute(parts=parts):
+            with lock.hold():
+                return Computed.of([worker.compute(part) for part in parts])
+        case Validate(first=first, count=count):
+            with lock.hold():
+                return Computed.of([worker.validate(first, count)])
+        case Export(metrics=metrics):
+            files = worker.export(metrics)
+            arrays = [np.frombuffer(content, np.uint8) for content in files.values()]
+            return Exported(names=list(files), arrays=arrays)
 
 
-def _load_file(worker: "GradientWorker", _: Message) -> Message:
-    counts = worker.load_file().cursor.counts
-    return {"kind": "file", "counts": asdict(counts), "notes": worker.notes()}
+def _load_chunks(worker: "GradientWorker", request: LoadChunks) -> ChunksLoaded:
+    data = [load_rows(content) for content in request.arrays]
+    validation = data.pop() if request.has_validation else None
+    sizes = worker.load_chunks(dict(zip(request.chunks, data, strict=True)), validation)
+    return ChunksLoaded(sizes=sizes, num_validation_rows=worker.num_validation_rows)
 
 
-def _load_chunks(worker: "GradientWorker", message: Message) -> Message:
-    data = [load_rows(content) for content in message.get("arrays", ())]
-    validation = data.pop() if message["has_validation"] else None
-    sizes = worker.load_chunks(dict(zip(message["chunks"], data, strict=True)), validation)
-    return {
-        "kind": "loaded",
-        "sizes": list(sizes.items()),
-        "num_validation_rows": worker.num_validation_rows,
-    }
-
-
-def _begin(worker: "GradientWorker", job: LoraJob, message: Message) -> Message:
-    if archives := message.get("arrays"):
+def _initialize(worker: "GradientWorker", job: LoraJob, archives: Arrays) -> None:
+    if archives:
         with tempfile.NamedTemporaryFile(suffix=".zip") as file:
             file.write(archives[0].tobytes())
             file.flush()
             worker.start_from(Path(file.name))
     elif job.start_from is not None:
         worker.start_from(job.start_from)
-    return {
-        "kind": "begun",
-        "parameters": list(worker.weights.shapes.items()),
-        "arrays": [worker.first_weights],
-    }
-
-
-def _compute(worker: "GradientWorker", lock: TrainingLock, message: Message) -> Message:
-    _take_weights(worker, message)
-    parts = [RowRange(*one) if len(one) == 2 else ChunkRows(*one) for one in message["parts"]]
-    with lock.hold():
-        found = [worker.compute(part) for part in parts]
-    return {"kind": "gradients", **contributions_record(found)}
-
-
-def _validate(worker: "GradientWorker", lock: TrainingLock, message: Message) -> Message:
-    _take_weights(worker, message)
-    with lock.hold():
-        found = worker.validate(message["first"], message["count"])
-    return {
-        "kind": "validated",
-        "loss": found.loss,
-        "hits": found.hits,
-        "num_targets": found.num_targets,
-    }
-
-
-def _export(worker: "GradientWorker", message: Message) -> Message:
-    _take_weights(worker, message)
-    metrics = message.get("metrics")
-    files = worker.export(None if metrics is None else EpochMetrics(**metrics))
-    arrays = [np.frombuffer(content, np.uint8) for content in files.values()]
-    return {"kind": "exported", "names": list(files), "arrays": arrays}
-
-
-def _take_weights(worker: "GradientWorker", message: Message) -> None:
-    if arrays := message.get("arrays"):
-        worker.set_weights(arrays[0])

@@ -1,38 +1,31 @@
-"""Worker that holds an elastic job's weights and optimizer: it has neither rows nor a base.
+"""Worker that holds an elastic job's weights and optimizer: it has neither rows nor a base."""
 
-| to the worker | from the worker |
-| --- | --- |
-| begin {base_digest, num_parameters, counts and parameters, or total_rows} + weights; or also \
-{names, state} + tensors of a checkpoint | begun {curve, warnings, ...} + weights |
-| reduce {SUMS, is_last} + the gradient of each micro-batch, in their order | reduced {...}; with \
-the last ones of a batch {point, ...} + weights after its step |
-| validated {SUMS, is_last} | counted {...}; with the last ones of an epoch + weights |
-| save | saved {names, state} + tensors |
-
-Gradients and weights are float32 [num_parameters]. SUMS are losses, hits, num_targets, num_tokens
-and num_rows of micro-batches; `...` is `Reducer.progress`.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pydantic import TypeAdapter
 
-from auctune.engine.elastic.contributions import read_contributions
-from auctune.engine.elastic.errors import Verbs, serve
-from auctune.engine.runtime.channel import Message, ParentChannel
+from auctune.engine.elastic.errors import serve
+from auctune.engine.messages.base import Ready
+from auctune.engine.messages.elastic import (
+    REDUCER_MESSAGES,
+    Reduce,
+    Reduced,
+    ReducerResponse,
+    ReducerSaved,
+    ReducerTask,
+    StartReducer,
+)
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.worker import WorkerSpec
-from auctune.train.checkpoint import Checkpoint
-from auctune.train.data_parallel.batches import Contribution
 from auctune.train.job import LoraJob
-from auctune.train.row_cursor import DataCounts
 
 if TYPE_CHECKING:
     from auctune.train.data_parallel.reducer import Reducer
 
+MESSAGES = REDUCER_MESSAGES
 _WORKER = "auctune.engine.elastic.reducer"
 
 
@@ -47,24 +40,12 @@ _SETTINGS = TypeAdapter(_Settings)
 
 def reducer_worker(job: LoraJob, threads: int = 1, log: Path | None = None) -> WorkerSpec:
     """Return what the reducer of a job runs; `threads` of torch."""
-    argument: Message = _SETTINGS.dump_python(_Settings(job, threads), mode="json")
-    return WorkerSpec(_WORKER, argument, log=log)
+    argument = _SETTINGS.dump_python(_Settings(job, threads), mode="json")
+    return WorkerSpec(_WORKER, argument, MESSAGES, log=log)
 
 
-def checkpoint_record(checkpoint: Checkpoint) -> Message:
-    """Return a checkpoint, whose tensors are arrays, as messages have it."""
-    shown = {"names": list(checkpoint.tensors), "state": checkpoint.state}
-    arrays = [np.asarray(one).reshape(-1) for one in checkpoint.tensors.values()]
-    return {**shown, "arrays": arrays}
-
-
-def read_checkpoint(message: Mapping[str, Any], arrays: Sequence[Any]) -> Checkpoint:
-    """Return the checkpoint of a message, whose arrays are these."""
-    return Checkpoint(dict(zip(message["names"], arrays, strict=True)), message["state"])
-
-
-class ReducerVerbs:
-    """The worker's verbs.
+class ReducerWorker:
+    """What the worker does.
 
     Args:
         job: settings of the optimizer.
@@ -75,85 +56,56 @@ class ReducerVerbs:
         self._job, self._threads = job, threads
         self._reducer: Reducer | None = None
 
-    @property
-    def by_name(self) -> Verbs:
-        """The verbs."""
-        return {
-            "begin": self.begin,
-            "reduce": self.reduce,
-            "validated": self.validated,
-            "save": self.save,
-        }
+    def handle(self, request: ReducerTask) -> ReducerResponse:
+        """Return the response to a request."""
+        if isinstance(request, StartReducer):
+            return self._start(request)
+        assert self._reducer is not None
+        if isinstance(request, Reduce):
+            return _reduce(self._reducer, request)
+        return ReducerSaved().with_checkpoint(self._reducer.capture())
 
-    def begin(self, message: Message) -> Message:
-        """Go on from a checkpoint, or begin with weights."""
+    def _start(self, request: StartReducer) -> Reduced:
         import torch
 
         from auctune.train.data_parallel.reducer import FileReducer, PlanReducer
         from auctune.train.multilora.optimizer import FlatAdapter
 
-        arrays = [torch.tensor(one) for one in message["arrays"]]
-        has_checkpoint = "names" in message
-        shapes = {name: tuple(shape) for name, shape in message.get("parameters", ())}
-        values = torch.zeros(message["num_parameters"]) if has_checkpoint else arrays[0]
-        weights = FlatAdapter(shapes, values, torch.zeros_like(values))
-        digest = message["base_digest"]
-        if "counts" in message:
-            counts = DataCounts(**message["counts"])
-            self._reducer = FileReducer(self._job, counts, weights, digest, self._threads)
+        arrays = [torch.tensor(one) for one in request.arrays]
+        values = torch.zeros(request.num_parameters) if request.names else arrays[0]
+        weights = FlatAdapter(request.shapes, values, torch.zeros_like(values))
+        digest = request.base_digest
+        if request.counts is not None:
+            self._reducer = FileReducer(self._job, request.counts, weights, digest, self._threads)
         else:
-            self._reducer = PlanReducer(self._job, message["total_rows"], weights, digest)
+            self._reducer = PlanReducer(self._job, request.total_rows, weights, digest)
         warnings: Sequence[str] = ()
-        if has_checkpoint:
-            warnings = self._reducer.restore(read_checkpoint(message, arrays))
-        return {
-            "kind": "begun",
-            "curve": self._reducer.curve,
-            "warnings": warnings,
-            **self._with_weights(self._reducer),
-        }
+        if request.names:
+            warnings = self._reducer.restore(replace(request, arrays=arrays).checkpoint())
+        return _with_weights(self._reducer, points=self._reducer.curve, warnings=warnings)
 
-    def reduce(self, message: Message) -> Message:
-        """Add gradients up in their order, and take a step at the end of a batch."""
-        assert self._reducer is not None
-        for one, num_rows in _contributions(message):
-            self._reducer.add(one, num_rows)
-        if not message["is_last"]:
-            return {"kind": "reduced", **self._reducer.progress()}
-        point = self._reducer.step()
-        return {"kind": "reduced", "point": point, **self._with_weights(self._reducer)}
 
-    def validated(self, message: Message) -> Message:
-        """Count rows of the validation data, in their order."""
-        from auctune.train.data_parallel.reducer import FileReducer
+def _reduce(reducer: "Reducer", request: Reduce) -> Reduced:
+    from auctune.train.data_parallel.reducer import FileReducer
 
-        reducer = self._reducer
+    add = reducer.add
+    if request.is_validation:
         assert isinstance(reducer, FileReducer), "sites have no validation data of an epoch"
-        for one, num_rows in _contributions(message):
-            reducer.count_validated(one, num_rows)
-        if not message["is_last"]:
-            return {"kind": "counted", **reducer.progress()}
-        # The end of an epoch may go back to the weights of an earlier one.
-        return {"kind": "counted", **self._with_weights(reducer)}
-
-    def save(self, _: Message) -> Message:
-        """Return all that training goes on from."""
-        assert self._reducer is not None
-        found = self._reducer.capture()
-        arrays = {name: tensor.numpy() for name, tensor in found.tensors.items()}
-        return {"kind": "saved", **checkpoint_record(Checkpoint(arrays, found.state))}
-
-    def _with_weights(self, reducer: "Reducer") -> Message:
-        return {**reducer.progress(), "arrays": [reducer.weights]}
+        add = reducer.count_validated
+    for one, num_rows in zip(request.split(), request.num_rows, strict=True):
+        add(one, num_rows)
+    if not request.is_last:
+        return Reduced(**reducer.progress())
+    point = None if request.is_validation else reducer.step()
+    return _with_weights(reducer, points=() if point is None else (point,))
 
 
-def _contributions(message: Message) -> Iterator[tuple[Contribution, int]]:
-    """Return the micro-batches of a message, and the rows of each."""
-    return zip(read_contributions(message), message["num_rows"], strict=True)
+def _with_weights(reducer: "Reducer", **fields: Any) -> Reduced:
+    return Reduced(**reducer.progress(), **fields, arrays=[reducer.weights])
 
 
-def main(parent: ParentChannel[Any], argument: Message) -> None:
+def main(parent: ParentChannel[Any, Any], argument: dict[str, Any]) -> None:
     """Run the worker; the argument is that of `reducer_worker`."""
     settings = _SETTINGS.validate_python(argument)
-    parent.send({"kind": "ready"})
-    serve(parent, ReducerVerbs(settings.job, settings.threads).by_name)
+    parent.send(Ready())
+    serve(parent, ReducerWorker(settings.job, settings.threads).handle)

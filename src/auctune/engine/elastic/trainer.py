@@ -5,21 +5,30 @@ in their order, and writes its checkpoints. It does not know the workers: whoeve
 micro-batch is the same, and one whose worker exited is requeued.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import CheckpointError
-from auctune.engine.elastic.contributions import contributions_record
 from auctune.engine.elastic.gradient_worker import Array
-from auctune.engine.elastic.reducer import checkpoint_record, read_checkpoint
-from auctune.engine.runtime.channel import Message
+from auctune.engine.messages.elastic import (
+    AdapterInitialized,
+    FileLoaded,
+    InitializeAdapter,
+    LoadFile,
+    Reduce,
+    Reduced,
+    ReducerSaved,
+    SaveReducer,
+    StartReducer,
+)
 from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker
 from auctune.train.checkpoint import CHECKPOINTS, Checkpoint, load_latest, save_checkpoint
 from auctune.train.data_parallel.batches import Contribution, RowRange, cut_batch
-from auctune.train.job import JobState, LoraJob, Progress
+from auctune.train.job import CurvePoint, JobState, LoraJob, Progress
 from auctune.train.row_cursor import DataCounts, RowCursor
 
 
@@ -30,14 +39,14 @@ class JobFacts:
     Attributes:
         base_digest: of its base.
         counts: of its rows.
-        parameters: shapes of the adapter's parameters by their names, in order.
+        shapes: of the adapter's parameters by their names, in order.
         first_weights: float32 [num_parameters], before the first step.
         notes: sentences on rows that are truncated or left out.
     """
 
     base_digest: str
     counts: DataCounts
-    parameters: Sequence[tuple[str, Sequence[int]]]
+    shapes: Mapping[str, tuple[int, ...]]
     first_weights: Array
     notes: tuple[str, ...] = ()
 
@@ -48,15 +57,15 @@ def read_facts(worker: RequestWorker) -> JobFacts:
     Raises:
         InputError: if the job, its base or its data cannot be used.
     """
-    answers = [worker.request({"do": "load_file"}), worker.request({"do": "begin"})]
-    file, begun = (worker.result(one) for one in answers)
-    assert worker.ready is not None
+    answers = [worker.request(LoadFile()), worker.request(InitializeAdapter())]
+    file: FileLoaded = worker.result(answers[0])
+    adapter: AdapterInitialized = worker.result(answers[1])
     return JobFacts(
-        base_digest=worker.ready["base_digest"],
-        counts=DataCounts(**file["counts"]),
-        parameters=begun["parameters"],
-        first_weights=begun["arrays"][0],
-        notes=tuple(file["notes"]),
+        base_digest=worker.ready.base_digest,
+        counts=file.counts,
+        shapes=adapter.shapes,
+        first_weights=adapter.arrays[0],
+        notes=file.notes,
     )
 
 
@@ -90,34 +99,32 @@ class ElasticTrainer:
         self._cursor = RowCursor(job, facts.counts)
         self._waiting: list[RowRange] = []
         self._arrived: dict[int, Contribution] = {}
-        self._requests: list[Future[Message]] = []
+        self._requests: list[Future[Any]] = []
         self._batch_tokens = 0
-        begin: Message = {
-            "do": "begin",
-            "base_digest": facts.base_digest,
-            "counts": asdict(facts.counts),
-            "parameters": facts.parameters,
-            "num_parameters": facts.first_weights.size,
-            "arrays": [facts.first_weights],
-        }
+        start = StartReducer(
+            base_digest=facts.base_digest,
+            num_parameters=facts.first_weights.size,
+            counts=facts.counts,
+            shapes=facts.shapes,
+            arrays=[facts.first_weights],
+        )
         found, damaged = load_latest(self._folder, as_arrays=True), list[str]()
         if found is not None:
             checkpoint, _, damaged = found
-            begin |= checkpoint_record(checkpoint)
-        begun = reducer.result(reducer.request(begin), STUCK_SECONDS)
-        self.warnings = (*damaged, *begun["warnings"])
+            start = start.with_checkpoint(checkpoint)
+        started: Reduced = reducer.result(reducer.request(start), STUCK_SECONDS)
+        self.warnings = (*damaged, *started.warnings)
         # Points that were not reported yet.
-        self._losses = list(map(tuple, begun["curve"]))
-        self._loss: float | None = self._losses[-1][3] if self._losses else None
-        self._take(begun)
-        self._cursor.seek(begun["rows"])
+        self._losses: list[CurvePoint] = []
+        self._loss: float | None = None
+        self._take(started)
+        self._cursor.seek(started.rows)
         self._open_batch()
 
     @property
     def state(self) -> JobState:
         """State of the training: it goes on, or how it has ended."""
-        state: JobState = self._progress["state"]
-        return state
+        return self._progress.state
 
     @property
     def is_done(self) -> bool:
@@ -127,8 +134,7 @@ class ElasticTrainer:
     @property
     def step(self) -> int:
         """Steps that the weights have taken; they are the same as long as it is."""
-        step: int = self._progress["steps"]
-        return step
+        return self._progress.steps
 
     @property
     def rows(self) -> int:
@@ -177,15 +183,16 @@ class ElasticTrainer:
         if self.is_done or self.rows not in self._arrived:
             return 0
         one = self._arrived.pop(self.rows)
-        if cursor.is_validating:
-            num_rows = min(self._micro_batch, cursor.validation_remaining)
-            is_last = num_rows == cursor.validation_remaining
-            self._send("validated", one, num_rows, is_last)
-        else:
-            num_rows = min(self._micro_batch, cursor.batch_remaining)
-            is_last = num_rows == cursor.batch_remaining
-            self._send("reduce", one, num_rows, is_last)
-            self._batch_tokens += one.num_tokens
+        is_validation = cursor.is_validating
+        remaining = cursor.validation_remaining if is_validation else cursor.batch_remaining
+        num_rows = min(self._micro_batch, remaining)
+        is_last = num_rows == remaining
+        request = Reduce.of(
+            [one], num_rows=[num_rows], is_validation=is_validation, is_last=is_last
+        )
+        # One after the other, without waiting for the answers.
+        self._requests.append(self._reducer.request(request))
+        self._batch_tokens += one.num_tokens
         cursor.seek(self.rows + num_rows)
         if is_last:
             self._take(self._finish_requests())
@@ -200,16 +207,16 @@ class ElasticTrainer:
             job=self._job.id,
             rows=self.rows,
             total_rows=self.total_rows,
-            tokens=state["tokens"] + self._batch_tokens,
-            steps=state["steps"],
+            tokens=state.tokens + self._batch_tokens,
+            steps=state.steps,
             loss=self._loss,
             losses=tuple(losses),
             validation=tuple(
                 (epoch, epoch * num_rows, loss, accuracy)
-                for epoch, loss, accuracy in state["validation"]
+                for epoch, loss, accuracy in state.validation
             ),
-            state=state["state"],
-            note=state["note"],
+            state=state.state,
+            note=state.note,
         )
 
     def save(self) -> Path:
@@ -227,32 +234,22 @@ class ElasticTrainer:
 
     def checkpoint(self) -> Checkpoint:
         """Return all that the training goes on from; its tensors are arrays."""
-        self._requests.append(self._reducer.request({"do": "save"}))
-        saved = self._finish_requests()
-        return read_checkpoint(saved, saved["arrays"])
+        self._requests.append(self._reducer.request(SaveReducer()))
+        saved: ReducerSaved = self._finish_requests()
+        return saved.checkpoint()
 
-    def _send(self, verb: str, one: Contribution, num_rows: int, is_last: bool) -> None:
-        """Send the next micro-batch to the reducer; does not wait."""
-        message = {
-            "do": verb,
-            "is_last": is_last,
-            "num_rows": [num_rows],
-            **contributions_record([one]),
-        }
-        self._requests.append(self._reducer.request(message))
-
-    def _finish_requests(self) -> Message:
+    def _finish_requests(self) -> Any:
         """Wait for all answers of the reducer, and return the last one."""
         requests, self._requests = self._requests, []
         return [self._reducer.result(one, STUCK_SECONDS) for one in requests][-1]
 
-    def _take(self, answer: Message) -> None:
+    def _take(self, answer: Reduced) -> None:
         """Take over the reducer's progress and weights at the end of a batch or validation."""
-        self._progress, (self.weights,) = answer, answer["arrays"]
+        self._progress, (self.weights,) = answer, answer.arrays
         self._batch_tokens = 0
-        if (point := answer.get("point")) is not None:
-            self._losses.append(tuple(point))
-            self._loss = point[3]
+        if answer.points:
+            self._losses.extend(answer.points)
+            self._loss = answer.points[-1][3]
 
     def _is_missing(self, part: RowRange) -> bool:
         return part.first >= self.rows and part.first not in self._arrived

@@ -1,6 +1,6 @@
 """Messages that workers of all kinds share, and how a kind of worker declares its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -100,7 +100,7 @@ class ErrorRecord:
             return cls(error.place, error.found, error.expected, repairable=is_repairable)
         return cls("", str(error), "", out_of_memory=isinstance(error, OutOfMemoryError))
 
-    def to_error(self, otherwise: type[AuctuneError]) -> AuctuneError:
+    def to_error(self, otherwise: Callable[[str], AuctuneError]) -> AuctuneError:
         """Return the error that it was made of; one without a place as `otherwise`."""
         if self.place:
             kind = RepairableError if self.repairable else InputError

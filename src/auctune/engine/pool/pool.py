@@ -18,6 +18,7 @@ import numpy as np
 
 from auctune.domain import AuctuneError
 from auctune.domain.checks import check_positive
+from auctune.engine.messages.base import ErrorRecord
 from auctune.engine.messages.pool import ExportJob, LoadJob, ReleaseJob, StartPool
 from auctune.engine.pool.clock import Clock
 from auctune.engine.pool.device import JobFailedError, PoolDevice
@@ -33,7 +34,6 @@ from auctune.engine.pool.events import (
     PoolEvent,
     PoolState,
 )
-from auctune.engine.runtime.channel import error_record
 from auctune.timeshare.play import play
 from auctune.timeshare.thread import LearningThread, LossCurve
 
@@ -363,8 +363,8 @@ class OpenPool(Pool):
         try:
             event = self.load(thread, new.settings, new.batches_per_quantum)
         except AuctuneError as error:
-            record = error_record(error)
-            self.record(JobRejected(new.id, record["place"], record["found"], record["expected"]))
+            record = ErrorRecord.of(error)
+            self.record(JobRejected(new.id, record.place, record.found, record.expected))
         else:
             self.record(event)
 

@@ -7,8 +7,7 @@ worker in an actor of a Ray cluster exchanges the same messages by calls of the 
 (`auctune.engine.runtime.ray.actor`).
 
 A worker module has a function `main(parent, argument)` and `MESSAGES`, the unions of its requests
-and replies. Without `MESSAGES`, as in `auctune.engine.elastic` and `auctune.engine.spot`, they are
-dictionaries, with the keys `do` of requests and `kind` of replies.
+and replies.
 """
 
 import importlib
@@ -19,46 +18,19 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, Generic, Literal, NoReturn, NotRequired, TypedDict
+from typing import Any, Generic, NoReturn, TypeVar
 
 from pydantic import TypeAdapter
-from typing_extensions import TypeVar
 
-from auctune.domain import AuctuneError
-from auctune.engine.messages import base
-
-Message = dict[str, Any]
-"""A message of a worker without `MESSAGES`."""
+from auctune.engine.messages.base import Alive, Stop, WorkerMessages
 
 OnMessage = Callable[[Any], None]
 """Called with each message of a worker, and with None once it has ended, last."""
 
 Reply = TypeVar("Reply", contravariant=True)
-Request = TypeVar("Request", default=Any)
-
-
-class Alive(TypedDict):
-    """Heartbeat of a worker without `MESSAGES`."""
-
-    kind: Literal["alive"]
-
-
-class ErrorRecord(TypedDict):
-    """An error as keys of a message of a worker without `MESSAGES`; see `base.ErrorRecord`."""
-
-    place: str
-    found: str
-    expected: str
-    repairable: NotRequired[bool]
-    out_of_memory: NotRequired[bool]
-
-
-class Failed(ErrorRecord):
-    """An error of a worker without `MESSAGES`."""
-
-    kind: Literal["failed"]
+Request = TypeVar("Request")
 
 
 _HEARTBEAT_SECONDS = 1.0
@@ -67,23 +39,14 @@ HEARTBEAT_TIMEOUT, STARTUP_TIMEOUT = 15.0, 60.0
 libraries blocks all threads of a process."""
 
 
-def encode(message: Any, messages: TypeAdapter[Any] | None = None) -> bytes:
-    """Return the frame of a message.
-
-    Args:
-        message: one of the union of `messages`, or a dictionary.
-        messages: of the channel's direction; None: its messages are dictionaries.
+def encode(message: Any, messages: TypeAdapter[Any]) -> bytes:
+    """Return the frame of a message of the union `messages`.
 
     Raises:
         PydanticSerializationError: if it is not of the union.
     """
-    if messages is not None:
-        header = messages.dump_python(message, mode="json", exclude={"arrays"}, warnings="error")
-        arrays = getattr(message, "arrays", ())
-    else:
-        if not isinstance(message, Mapping):
-            message = {"do": message.type, "kind": message.type}
-        header, arrays = dict(message), message.get("arrays", ())
+    header = messages.dump_python(message, mode="json", exclude={"arrays"}, warnings="error")
+    arrays = getattr(message, "arrays", ())
     if not arrays:
         return json.dumps(header).encode()
     header["arrays"] = [[str(array.dtype), array.size] for array in arrays]
@@ -92,14 +55,14 @@ def encode(message: Any, messages: TypeAdapter[Any] | None = None) -> bytes:
     return b"".join([json.dumps(header).encode(), b"\n", *arrays])
 
 
-def decode(frame: bytes, messages: TypeAdapter[Any] | None = None) -> Any:
-    """Return the message of a frame; its arrays belong to the receiver. Arguments as of `encode`.
+def decode(frame: bytes, messages: TypeAdapter[Any]) -> Any:
+    """Return the message of a frame; its arrays belong to the receiver.
 
     Raises:
         ValidationError: if it is not of the union.
     """
     end = frame.find(b"\n")
-    message: Message = json.loads(frame if end < 0 else frame[:end])
+    message: dict[str, Any] = json.loads(frame if end < 0 else frame[:end])
     if shapes := message.get("arrays"):
         import numpy as np
 
@@ -108,26 +71,7 @@ def decode(frame: bytes, messages: TypeAdapter[Any] | None = None) -> Any:
             arrays.append(np.frombuffer(buffer, dtype, size, offset))
             offset += arrays[-1].nbytes
         message["arrays"] = arrays
-    return message if messages is None else messages.validate_python(message)
-
-
-def error_record(error: AuctuneError) -> ErrorRecord:
-    """Return an error as keys of a message of a worker without `MESSAGES`."""
-    plain = base.ErrorRecord.of(error)
-    record = ErrorRecord(place=plain.place, found=plain.found, expected=plain.expected)
-    if plain.repairable:
-        record["repairable"] = True
-    if plain.out_of_memory:
-        record["out_of_memory"] = True
-    return record
-
-
-def read_error(record: ErrorRecord, otherwise: type[AuctuneError]) -> AuctuneError:
-    """Return the error that `error_record` wrote; one without a place as `otherwise`."""
-    plain = base.ErrorRecord(
-        record["place"], record["found"], record["expected"], record.get("repairable", False)
-    )
-    return plain.to_error(otherwise)
+    return messages.validate_python(message)
 
 
 class ParentChannel(Generic[Reply, Request]):
@@ -151,15 +95,14 @@ class ParentChannel(Generic[Reply, Request]):
         self.stop_requested = threading.Event()
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
-    def send(self, message: Reply) -> None:
+    def send(self, message: Reply | Alive) -> None:
         """Send a message."""
-        self._send(message)
+        with self._lock:
+            self._transmit(message)
 
     def receive(self, message: Request) -> None:
         """Put a message of the parent into the inbox."""
-        if isinstance(message, base.Stop) or (
-            isinstance(message, dict) and message["do"] == "stop"
-        ):
+        if isinstance(message, Stop):
             self.stop_requested.set()
         self.inbox.put(message)
 
@@ -173,11 +116,7 @@ class ParentChannel(Generic[Reply, Request]):
 
     def _send_heartbeats(self) -> None:
         while not self.stop_requested.wait(_HEARTBEAT_SECONDS):
-            self._send(base.Alive())
-
-    def _send(self, message: object) -> None:
-        with self._lock:
-            self._transmit(message)
+            self.send(Alive())
 
 
 def run_main(module: str, parent: ParentChannel[Any, Any], argument: object) -> NoReturn:
@@ -207,14 +146,14 @@ def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
 
     def transmit(message: object) -> None:
         try:
-            connection.send_bytes(encode(message, replies))
+            connection.send_bytes(encode(message, messages.replies))
         except (BrokenPipeError, ConnectionResetError):
             os._exit(1)
 
     def receive() -> None:
         try:
             while True:
-                parent.receive(decode(connection.recv_bytes(), requests))
+                parent.receive(decode(connection.recv_bytes(), messages.requests))
         except (EOFError, OSError):
             os._exit(1)
         # Otherwise the worker would run on, and hear no more.
@@ -222,12 +161,8 @@ def run_worker(module: str, connection: "Connection[Any, Any]") -> NoReturn:
             traceback.print_exc()
             _end_process(1)
 
-    messages: base.WorkerMessages | None = getattr(
-        importlib.import_module(module), "MESSAGES", None
-    )
-    requests = None if messages is None else messages.requests
-    replies = None if messages is None else messages.replies
-    parent = ParentChannel[Any](transmit, _end_process)
+    messages: WorkerMessages = importlib.import_module(module).MESSAGES
+    parent = ParentChannel[Any, Any](transmit, _end_process)
     threading.Thread(target=receive, daemon=True).start()
     run_main(module, parent, argument)
 

@@ -131,7 +131,7 @@ class WorkerProcess:
         module: of the worker; its `main` is called with a `ParentChannel` and the argument.
         argument: plain values.
         on_message: called on a thread of this handle.
-        messages: `MESSAGES` of the module, or None if it has none.
+        messages: `MESSAGES` of the module.
         lock: descriptor of a lock that the worker holds too, or None.
         log: file to which its standard error is appended; None: kept only while it runs.
         environment: what differs from this process's environment.
@@ -151,7 +151,7 @@ class WorkerProcess:
         module: str,
         argument: object,
         on_message: OnMessage,
-        messages: WorkerMessages | None = None,
+        messages: WorkerMessages,
         *,
         lock: int | None = None,
         log: Path | None = None,
@@ -161,9 +161,7 @@ class WorkerProcess:
         niceness: int = 0,
     ) -> None:
         _check_may_block()
-        self._on_message = on_message
-        self._requests = None if messages is None else messages.requests
-        self._replies = None if messages is None else messages.replies
+        self._on_message, self._messages = on_message, messages
         fork = fork and device == "cpu" and not environment and _has_fork_server()
         full_environment = {
             **os.environ,
@@ -222,7 +220,7 @@ class WorkerProcess:
         return False
 
     def send(self, message: object) -> None:
-        self._outbox.put(encode(message, self._requests))
+        self._outbox.put(encode(message, self._messages.requests))
 
     def exit_reason(self) -> str:
         """Return the signal that ended the process, its last line on standard error, or its code.
@@ -280,7 +278,7 @@ class WorkerProcess:
     def _receive(self) -> None:
         try:
             while (frame := self._next_frame()) is not None:
-                self._on_message(decode(frame, self._replies))
+                self._on_message(decode(frame, self._messages.replies))
         except Exception as error:
             # Otherwise the process would run on, unheeded and without an end.
             _log.exception("a worker's message could not be handled")

@@ -56,7 +56,7 @@ def node_worker(
 ) -> WorkerSpec:
     """Return what the worker of a node runs."""
     return WorkerSpec(
-        module, asdict(settings), settings.device, log, settings.niceness, messages=NODE_MESSAGES
+        module, asdict(settings), NODE_MESSAGES, settings.device, log, settings.niceness
     )
 
 

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from auctune.domain import AuctuneError
 from auctune.engine.messages.base import Failed, Missing, Ready, Response
-from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.worker import WorkerHandle
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class RequestWorker:
     def __init__(
         self,
         start: Callable[[OnMessage], WorkerHandle],
-        read_failure: Callable[[Any], AuctuneError],
+        read_failure: Callable[[Failed], AuctuneError],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read_failure, self._now = read_failure, now
@@ -78,12 +78,6 @@ class RequestWorker:
     def has_ended(self) -> bool:
         """Return whether it answers no more."""
         return self._error is not None
-
-    @overload
-    def request(self, message: Message) -> Future[Message]: ...
-
-    @overload
-    def request(self, message: object) -> Future[Any]: ...
 
     def request(self, message: object) -> Future[Any]:
         """Send a request; does not wait. The future raises what the worker could not do.
@@ -147,18 +141,15 @@ class RequestWorker:
                 return
             if not isinstance(message, Missing):
                 self.last_message_at = self._now()
-            # Workers without `MESSAGES` send dictionaries.
             match message:
-                case {"kind": "alive"}:
-                    pass
-                case Ready() | {"kind": "ready"}:
+                case Ready():
                     self.ready = message
-                case Failed() | {"kind": "failed"} if self.ready is None:
+                case Failed() if self.ready is None:
                     # It could not start, and ends.
                     self._error = self._read_failure(message)
-                case Failed() | {"kind": "failed"}:
+                case Failed():
                     self._pending.popleft().set_exception(self._read_failure(message))
-                case Response() | {"kind": _}:
+                case Response():
                     self._pending.popleft().set_result(message)
 
     def _end(self) -> WorkerEndedError:

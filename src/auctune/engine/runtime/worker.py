@@ -21,22 +21,22 @@ class WorkerSpec:
         module: of the worker; its `main` is called with a `ParentChannel` and the argument.
         argument: plain values; on a GPU, its `device` is replaced by the name that the worker
             knows it by.
+        messages: `MESSAGES` of the module.
         device: that it computes on, as torch names it; it sees no GPU but this one.
         log: file to which its standard error is appended, or None.
         niceness: of the process and its children, 0 to 19: the larger, the less of busy cores it
             gets.
         fork: whether it may be forked by the fork server, if there is one and the device is a CPU;
             otherwise it is a fresh interpreter. It needs what the fork server has imported.
-        messages: `MESSAGES` of the module, or None if it has none.
     """
 
     module: str
     argument: dict[str, Any]
+    messages: WorkerMessages
     device: str = "cpu"
     log: Path | None = None
     niceness: int = 0
     fork: bool = True
-    messages: WorkerMessages | None = None
 
 
 class WorkerHandle(Protocol):
@@ -44,7 +44,7 @@ class WorkerHandle(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Process id; None: the worker reports it in a message `started`."""
+        """Process id; None: the worker reports it in a message `Started`."""
         ...
 
     @property

@@ -17,7 +17,7 @@ from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.gradient_worker import WORKER, WorkerSettings, gradient_worker
 from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts, read_facts
-from auctune.engine.runtime.channel import Message
+from auctune.engine.messages.elastic import Export, Exported, LoadFile
 from auctune.engine.runtime.local import start_fork_server, start_worker
 from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
 from auctune.engine.runtime.worker import WorkerSpec
@@ -309,29 +309,28 @@ def _write_adapters(
     # Of a run that began under a release that wrote them with each checkpoint.
     publish_epochs(place.state, place.root)
     for metrics, weights in trainer.adapters():
-        request: Message = {"do": "export", "arrays": [weights]}
-        folder = place.adapter
-        if metrics is not None:
-            request["metrics"] = asdict(metrics)
-            folder = place.root / EPOCHS / f"{metrics.epoch}"
+        request = Export(metrics=metrics, arrays=[weights])
+        folder = place.adapter if metrics is None else place.root / EPOCHS / f"{metrics.epoch}"
         files = _export(request, pool, local, on_event)
-        contents = (array.tobytes() for array in files["arrays"])
-        write_adapter_files(folder, dict(zip(files["names"], contents, strict=True)))
+        contents = (array.tobytes() for array in files.arrays)
+        write_adapter_files(folder, dict(zip(files.names, contents, strict=True)))
 
 
-def _export(request: Message, pool: WorkerPool, local: _LocalWorkers, on_event: OnEvent) -> Message:
+def _export(request: Export, pool: WorkerPool, local: _LocalWorkers, on_event: OnEvent) -> Exported:
     """Have a worker make the files of an adapter: a rented one if any can, which has the base."""
     for instance, worker in pool.idle:
         try:
-            return worker.result(worker.request(request), STUCK_SECONDS)
+            exported: Exported = worker.result(worker.request(request), STUCK_SECONDS)
+            return exported
         except AuctuneError as error:
             _log.warning("%s could not write an adapter: %s", instance, error)
             on_event(
                 Warned(f"{instance}: its worker could not write the adapter; another one does")
             )
     with local.gradients() as worker:
-        answers = [worker.request({"do": "load_file"}), worker.request(request)]
-        return [worker.result(one) for one in answers][-1]
+        answers = [worker.request(LoadFile()), worker.request(request)]
+        _, exported = (worker.result(one) for one in answers)
+        return exported
 
 
 def make_provider(

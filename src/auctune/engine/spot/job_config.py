@@ -1,17 +1,15 @@
-"""A spot job of the service: its strategy and estimates, its process's argument and messages."""
+"""A spot job of the service: its strategy and estimates, and the argument of its process."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from pydantic import Field, TypeAdapter
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.engine.runtime.channel import Alive, Failed
-from auctune.engine.spot.state import EventRecord
 from auctune.parameter_text import parse_label
 from auctune.registry import spot_policy
 from auctune.sim.spot.advice import Advice, advise
@@ -24,41 +22,6 @@ from auctune.train.job import LoraJob
 WORKER = "auctune.engine.spot.job_process"
 """Worker module of a job's process; its argument is a `SpotJobConfig`."""
 
-
-class JobReady(TypedDict):
-    """Everything is loaded; the job trains as soon as its first slot starts."""
-
-    kind: Literal["ready"]
-    seconds: NotRequired[float]
-    """Since the start of the process; set by the service."""
-
-
-class RunEvent(TypedDict):
-    """An event of the run (`auctune.engine.spot.state`), to be recorded.
-
-    The answer is committed {is_open}: the process acts on it only then, and only if the job has not
-    ended meanwhile.
-    """
-
-    kind: Literal["event"]
-    event: EventRecord
-
-
-class JobWarning(TypedDict):
-    """A warning for the operator."""
-
-    kind: Literal["noted"]
-    text: str
-
-
-class CapReached(TypedDict):
-    """The next slot would cost `rate`, more than may be paid."""
-
-    kind: Literal["capped"]
-    rate: float
-
-
-SpotMessage = Alive | Failed | JobReady | RunEvent | JobWarning | CapReached
 
 # Share of a node's custom resource: what is divided among instances are CPUs and GPUs.
 _RESOURCE_SHARE = 0.001

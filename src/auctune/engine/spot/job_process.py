@@ -2,20 +2,30 @@
 
 It is a process of its own because its fork server holds the job's base and data, gradients need not
 pass through the service's interpreter, and Ray ends a driver that loses its cluster.
-
-After begin {events}, those of the job's run so far, it sends `SpotMessage`s.
 """
 
 import shutil
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from auctune.domain import AuctuneError
 from auctune.engine.elastic.errors import SlotError
-from auctune.engine.runtime.channel import Message, ParentChannel, error_record
+from auctune.engine.messages.base import ErrorRecord, Failed
+from auctune.engine.messages.spot import (
+    SPOT_MESSAGES,
+    BeginRun,
+    CapReached,
+    EventCommitted,
+    JobReady,
+    JobWarning,
+    RunEvent,
+    SpotReply,
+    SpotRequest,
+)
+from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.requests import WorkerEndedError
 from auctune.engine.spot.clock import UnixClock
 from auctune.engine.spot.coordinator import CapReachedError, ForecastSource, StoppedError
@@ -26,16 +36,16 @@ from auctune.engine.spot.job import (
     make_provider,
     train_job,
 )
-from auctune.engine.spot.job_config import (
-    SPOT_JOB_CONFIG,
-    SpotJobConfig,
-    SpotMessage,
-    SpotStrategy,
-)
+from auctune.engine.spot.job_config import SPOT_JOB_CONFIG, SpotJobConfig, SpotStrategy
 from auctune.engine.spot.state import EventRecord, SpotEvent, Warned
 from auctune.engine.spot.traces import MarketTrace
 from auctune.spot.market import SpotMarket
 from auctune.spot.policy import Policy
+
+MESSAGES = SPOT_MESSAGES
+Parent = ParentChannel[SpotReply, SpotRequest]
+
+T = TypeVar("T", BeginRun, EventCommitted)
 
 
 class ServiceLog:
@@ -46,7 +56,7 @@ class ServiceLog:
         events: of the job's run so far.
     """
 
-    def __init__(self, parent: ParentChannel[SpotMessage], events: Sequence[EventRecord]) -> None:
+    def __init__(self, parent: Parent, events: Sequence[EventRecord]) -> None:
         self._parent = parent
         self.events = list(events)
 
@@ -56,40 +66,39 @@ class ServiceLog:
         Raises:
             StoppedError: if the job has ended: nothing more is recorded of it.
         """
-        self._parent.send({"kind": "event", "event": event})
-        if not _receive(self._parent, "committed")["is_open"]:
+        self._parent.send(RunEvent(event=event))
+        if not _receive(self._parent, EventCommitted).is_open:
             raise StoppedError("the job has ended")
         self.events.append(event)
 
 
-def _receive(parent: ParentChannel[SpotMessage], verb: str) -> Message:
-    """Return the next message of a kind; of a requested stop, the channel has a flag."""
-    message: Message = parent.inbox.get()
-    while message["do"] != verb:
-        message = parent.inbox.get()
-    return message
+def _receive(parent: Parent, kind: type[T]) -> T:
+    """Return the next request of a class; of a requested stop, the channel has a flag."""
+    while not isinstance(request := parent.inbox.get(), kind):
+        pass
+    return request
 
 
-def main(parent: ParentChannel[SpotMessage], argument: dict[str, Any]) -> None:
+def main(parent: Parent, argument: dict[str, Any]) -> None:
     """Run a job."""
     config = SPOT_JOB_CONFIG.validate_python(argument)
-    log = ServiceLog(parent, _receive(parent, "begin")["events"])
+    log = ServiceLog(parent, _receive(parent, BeginRun).events)
     try:
         _run(parent, config, log)
     except StoppedError:
         # It goes on from the log.
         return
     except CapReachedError as error:
-        parent.send({"kind": "capped", "rate": error.rate})
+        parent.send(CapReached(rate=error.rate))
     except (WorkerEndedError, SlotError):
         # It is started again, and goes on from its newest checkpoint.
         traceback.print_exc()
         parent.exit(1)
     except AuctuneError as error:
-        parent.send({"kind": "failed", **error_record(error)})
+        parent.send(Failed(error=ErrorRecord.of(error)))
 
 
-def _run(parent: ParentChannel[SpotMessage], config: SpotJobConfig, log: ServiceLog) -> None:
+def _run(parent: Parent, config: SpotJobConfig, log: ServiceLog) -> None:
     strategy = SpotStrategy(config.policy, config.forecast)
     policy = strategy.read_policy()
     trace = MarketTrace.read(config.trace)
@@ -106,12 +115,12 @@ def _run(parent: ParentChannel[SpotMessage], config: SpotJobConfig, log: Service
 
     def make_clock(_rows: int) -> UnixClock:
         # Base and data are loaded by the time a run makes its clock.
-        parent.send({"kind": "ready"})
+        parent.send(JobReady())
         return UnixClock(config.begins, config.slot_seconds)
 
     def on_event(event: SpotEvent) -> None:
         if isinstance(event, Warned):
-            parent.send({"kind": "noted", "text": event.text})
+            parent.send(JobWarning(text=event.text))
 
     train_job(
         run,

@@ -14,7 +14,7 @@ from typing import Any
 
 from auctune.domain import InputError
 from auctune.engine.elastic.gradient_worker import WorkerSettings, gradient_worker
-from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.ray.cluster import EnsureNode, open_cluster
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, RayWorker
 from auctune.engine.runtime.ray.params import check_ray
@@ -84,7 +84,7 @@ class RayLauncher:
             missing_seconds=self._params.missing_seconds,
         )
 
-        def deliver(message: Message | None) -> None:
+        def deliver(message: object) -> None:
             if message is None and not worker.is_killed:
                 with self._log.open("a") as file:
                     file.write(f"the worker {worker.exit_reason()}\n")

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from auctune.engine.elastic.contributions import read_contributions
 from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.trainer import ElasticTrainer
-from auctune.engine.runtime.channel import Message
+from auctune.engine.messages.elastic import Compute, Computed, FileLoaded, LoadFile
 from auctune.engine.runtime.requests import STUCK_SECONDS, RequestWorker, WorkerEndedError
 from auctune.engine.spot.provider import Instance, SpotRunError
 from auctune.train.data_parallel.batches import RowRange
@@ -71,9 +71,7 @@ class WorkerPool:
         self._trainer = trainer
         self._stuck_seconds, self._now = stuck_seconds, now
         self._workers: dict[str, _PooledWorker] = {}
-        self._answers: queue.SimpleQueue[tuple[_PooledWorker, Future[Message]]] = (
-            queue.SimpleQueue()
-        )
+        self._answers: queue.SimpleQueue[tuple[_PooledWorker, Future[Any]]] = queue.SimpleQueue()
 
     @property
     def instances(self) -> list[Instance]:
@@ -93,7 +91,7 @@ class WorkerPool:
         """
         worker = _PooledWorker(instance, RequestWorker(instance.start, read_failure, self._now))
         self._workers[instance.id] = worker
-        self._request(worker, {"do": "load_file"})
+        self._request(worker, LoadFile())
 
     def remove(self, instance: Instance) -> None:
         """Drop the worker of an instance, if it is in the pool, and requeue its micro-batch."""
@@ -126,13 +124,13 @@ class WorkerPool:
         """Workers that are ready and compute nothing, by the ids of their instances."""
         return [(name, one.requests) for name, one in self._workers.items() if one.is_idle]
 
-    def _request(self, worker: _PooledWorker, message: Message) -> None:
-        answer = worker.requests.request(message)
+    def _request(self, worker: _PooledWorker, request: LoadFile | Compute) -> None:
+        answer = worker.requests.request(request)
         answer.add_done_callback(lambda done: self._answers.put((worker, done)))
 
-    def _take(self, worker: _PooledWorker, answer: Future[Message], result: PollResult) -> None:
+    def _take(self, worker: _PooledWorker, answer: Future[Any], result: PollResult) -> None:
         try:
-            message = answer.result()
+            message: FileLoaded | Computed = answer.result()
         except WorkerEndedError:
             self._drop(worker, result)
             return
@@ -141,24 +139,23 @@ class WorkerPool:
             worker.instance.kill()
             self._drop(worker, result)
             return
-        if message["kind"] == "file":
-            self._check(worker, DataCounts(**message["counts"]))
+        if isinstance(message, FileLoaded):
+            self._check(worker, message.counts)
             worker.is_ready = True
             result.ready.append(worker.instance)
             return
         assert worker.part is not None
         part, worker.part = worker.part, None
         result.delivered.append(worker.instance)
-        self._trainer.add_gradient(part, *read_contributions(message))
+        self._trainer.add_gradient(part, *message.split())
 
     def _drop(self, worker: _PooledWorker, result: PollResult) -> None:
         self.remove(worker.instance)
         result.exited.append(worker.instance)
 
     def _check(self, worker: _PooledWorker, counts: DataCounts) -> None:
-        assert worker.requests.ready is not None
         facts = self._trainer.facts
-        found = {"base_digest": worker.requests.ready["base_digest"], **asdict(counts)}
+        found = {"base_digest": worker.requests.ready.base_digest, **asdict(counts)}
         expected = {"base_digest": facts.base_digest, **asdict(facts.counts)}
         for name, here in expected.items():
             if (there := found[name]) != here:
@@ -174,10 +171,10 @@ class WorkerPool:
             if part is None:
                 return
             worker.part, worker.since = part, self._now()
-            message: Message = {"do": "compute", "parts": [[part.first, part.stop]]}
-            if worker.step != self._trainer.step:
-                worker.step, message["arrays"] = self._trainer.step, [self._trainer.weights]
-            self._request(worker, message)
+            has_weights = worker.step == self._trainer.step
+            worker.step = self._trainer.step
+            arrays = () if has_weights else (self._trainer.weights,)
+            self._request(worker, Compute(parts=[part], arrays=arrays))
 
     def _kill_stuck(self) -> None:
         """Kill workers that have taken too long; their exit is a message as any other."""

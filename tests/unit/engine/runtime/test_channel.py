@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from auctune.engine.messages.base import Alive, Arrays, Stop, WorkerMessages
+from auctune.engine.messages.elastic import GRADIENT_MESSAGES, ChunksLoaded, Compute, Computed
 from auctune.engine.messages.node import (
     NODE_MESSAGES,
     TaskQuota,
@@ -18,7 +19,14 @@ from auctune.engine.messages.node import (
     Trained,
     TrainSlotRequest,
 )
+from auctune.engine.messages.spot import SPOT_MESSAGES, RunEvent
 from auctune.engine.runtime.channel import decode, encode
+from auctune.train.data_parallel.batches import (
+    NO_GRADIENT,
+    ChunkRows,
+    Contribution,
+    RowRange,
+)
 from auctune.train.job import LoraJob
 
 
@@ -51,17 +59,6 @@ def test_a_message_comes_back_with_its_numbers_and_arrays_whatever_they_are() ->
     found.arrays[1][0] = 1.0
 
 
-def test_a_worker_without_message_types_has_dictionaries_and_the_common_messages() -> None:
-    message = {"kind": "gradient", "loss": 0.1, "text": "two\nlines"}
-    assert returned(message, None) == message
-    values = np.ones(3, np.float32)
-    found = returned({**message, "arrays": [values]}, None)
-    np.testing.assert_array_equal(found.pop("arrays")[0], values, strict=True)
-    assert found == message
-    assert returned(Stop(), None)["do"] == "stop"
-    assert returned(Alive(), None)["kind"] == "alive"
-
-
 def test_what_is_not_of_the_union_is_neither_sent_nor_received() -> None:
     for message in (Stop(), {"kind": "gradient"}, Gradient(loss="high", text="")):  # type: ignore[arg-type]
         with pytest.raises(PydanticSerializationError):
@@ -69,6 +66,25 @@ def test_what_is_not_of_the_union_is_neither_sent_nor_received() -> None:
     for frame in (b'{"type": "stop"}', b'{"type": "gradient"}'):
         with pytest.raises(ValidationError):
             decode(frame, MESSAGES.replies)
+
+
+def test_messages_of_an_elastic_job_come_back_as_they_were_sent() -> None:
+    compute = Compute(parts=[RowRange(1, 3), ChunkRows(1, 2, 3, 4)])
+    assert returned(compute, GRADIENT_MESSAGES.requests) == compute
+    loaded = ChunksLoaded(sizes={3: 4, 1: 2}, num_validation_rows=2)
+    assert list(returned(loaded, GRADIENT_MESSAGES.replies).sizes.items()) == [(3, 4), (1, 2)]
+    gradient = np.ones(2, np.float32)
+    one, other = returned(
+        Computed.of([Contribution(gradient, nan, 1, 2, 3), Contribution(NO_GRADIENT, 0.1, 4, 5)]),
+        GRADIENT_MESSAGES.replies,
+    ).split()
+    np.testing.assert_array_equal(one.gradient, gradient, strict=True)
+    assert isnan(one.loss)
+    assert (one.hits, one.num_targets, one.num_tokens) == (1, 2, 3)
+    np.testing.assert_array_equal(other.gradient, NO_GRADIENT, strict=True)
+    assert (other.loss, other.hits, other.num_targets, other.num_tokens) == (0.1, 4, 5, 0)
+    event = RunEvent(event={"type": "slot_done", "losses": [[1, inf]], "text": None})
+    assert returned(event, SPOT_MESSAGES.replies) == event
 
 
 def test_a_request_to_train_comes_back_as_it_was_sent() -> None:

@@ -355,7 +355,7 @@ def test_an_event_loop_goes_on_while_a_worker_starts_and_ends() -> None:
 
 def test_no_process_is_started_on_an_event_loop() -> None:
     async def run() -> None:
-        WorkerProcess("support.odd_drawing", None, print)
+        WorkerProcess("support.odd_drawing", None, print, CHART_MESSAGES)
 
     with pytest.raises(AssertionError, match="use AsyncWorker"):
         asyncio.run(run())

@@ -1,10 +1,12 @@
 """Requests to a worker, and the futures of its answers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from auctune.domain import InputError
+from auctune.domain import AuctuneError, InputError
+from auctune.engine.edge.site_store import STORE_WORKER
 from auctune.engine.messages.base import (
     Alive,
     ErrorRecord,
@@ -12,12 +14,12 @@ from auctune.engine.messages.base import (
     Missing,
     Preparing,
     Started,
+    Stop,
 )
-from auctune.engine.messages.node import Measure, Measuring, Ping, Pong
-from auctune.engine.runtime.channel import Message, OnMessage, read_error
+from auctune.engine.messages.node import Measure, Measured, Measuring, Ping, Pong
+from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import start_worker
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
-from auctune.engine.runtime.worker import WorkerSpec
 from support.scripted_node import READY
 
 
@@ -54,14 +56,12 @@ class Handle:
         self.say(None)
 
 
-def read_failure(message: Message) -> InputError | WorkerEndedError:
-    error = read_error(message, WorkerEndedError)  # type: ignore[arg-type]
-    assert isinstance(error, InputError | WorkerEndedError)
-    return error
+def read_failure(message: Failed) -> AuctuneError:
+    return message.error.to_error(WorkerEndedError)
 
 
-def failed(place: str) -> Message:
-    return {"kind": "failed", "place": place, "found": "is wrong", "expected": "a right one"}
+def failed(place: str) -> Failed:
+    return Failed(error=ErrorRecord(place, "is wrong", "a right one"))
 
 
 @pytest.fixture
@@ -77,23 +77,24 @@ def worker(handle: Handle) -> RequestWorker:
 def test_each_request_is_answered_by_one_message_in_their_order(
     handle: Handle, worker: RequestWorker
 ) -> None:
-    first, second, third = (worker.request({"do": "add", "number": n}) for n in range(3))
-    assert [one["number"] for one in handle.sent] == [0, 1, 2]
+    first, second, third = (worker.request(Measure()) for _ in range(3))
+    assert len(handle.sent) == 3
     assert worker.is_starting
-    handle.say({"kind": "ready", "with": "base"})
-    assert worker.ready == {"kind": "ready", "with": "base"}
-    handle.say({"kind": "sum", "value": 7})
-    handle.say({"kind": "alive"})
+    handle.say(READY)
+    assert worker.ready is READY
+    handle.say(Measured(profile="{}"))
+    handle.say(Alive())
     handle.say(failed("number"))
-    assert first.result(0)["value"] == 7
+    assert first.result(0) == Measured(profile="{}")
     with pytest.raises(InputError, match="number: is wrong"):
         second.result(0)
     assert not third.done()
     assert not worker.has_ended
 
 
-def test_what_is_progress_and_what_is_an_answer_follows_from_the_class(handle: Handle) -> None:
-    worker = RequestWorker(handle.start, lambda failed: failed.error.to_error(WorkerEndedError))
+def test_what_is_progress_and_what_is_an_answer_follows_from_the_class(
+    handle: Handle, worker: RequestWorker
+) -> None:
     first, second = worker.request(Ping()), worker.request(Measure())
     assert handle.sent == [Ping(), Measure()]
     for progress in (Missing(what="no place"), Started(pid=1), Preparing(what="base", share=0.5)):
@@ -104,16 +105,16 @@ def test_what_is_progress_and_what_is_an_answer_follows_from_the_class(handle: H
         handle.say(message)
     assert first.result(0) == Pong()
     assert not second.done()
-    handle.say(Failed(error=ErrorRecord("device", "is wrong", "a right one")))
+    handle.say(failed("device"))
     with pytest.raises(InputError, match="device: is wrong"):
         second.result(0)
 
 
 def test_a_worker_that_ends_answers_all_with_its_end(handle: Handle, worker: RequestWorker) -> None:
-    handle.say({"kind": "ready"})
-    before = worker.request({"do": "add"})
+    handle.say(READY)
+    before = worker.request(Ping())
     handle.say(None)
-    for one in (before, worker.request({"do": "add"})):
+    for one in (before, worker.request(Ping())):
         with pytest.raises(WorkerEndedError, match="a worker was killed"):
             one.result(0)
     assert worker.has_ended
@@ -123,17 +124,17 @@ def test_a_worker_that_ends_answers_all_with_its_end(handle: Handle, worker: Req
 def test_a_worker_that_cannot_start_answers_all_with_why(
     handle: Handle, worker: RequestWorker
 ) -> None:
-    before = worker.request({"do": "add"})
+    before = worker.request(Ping())
     handle.say(failed("device"))
     handle.say(None)
-    for one in (before, worker.request({"do": "add"})):
+    for one in (before, worker.request(Ping())):
         with pytest.raises(InputError, match="device: is wrong"):
             one.result(0)
 
 
 def test_a_process_that_is_killed_answers_too() -> None:
-    spec = WorkerSpec("auctune.engine.edge.site_store", {}, fork=False)
+    spec = replace(STORE_WORKER, fork=False)
     worker = RequestWorker(lambda on_message: start_worker(spec, on_message), read_failure)
     worker.kill()
     with pytest.raises(WorkerEndedError, match="killed by SIGKILL"):
-        worker.request({"do": "read"}).result(60.0)
+        worker.request(Stop()).result(60.0)

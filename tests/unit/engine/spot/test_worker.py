@@ -19,6 +19,7 @@ from auctune.engine.elastic.gradient_worker import (
     preload,
 )
 from auctune.engine.elastic.trainer import read_facts
+from auctune.engine.messages.elastic import Compute, Computed
 from auctune.engine.runtime.local import LocalLauncher, start_worker
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 from auctune.engine.spot.provider import Instance, PurchaseOption, SpotRunError
@@ -56,10 +57,10 @@ def test_a_worker_computes_what_would_be_computed_here_until_it_is_killed(
     here, part = GradientWorker(site.base, settings.job), RowRange(0, 2)
     assert read_facts(worker).counts == here.load_file().cursor.counts
     expected = here.compute(part)
-    request = {"do": "compute", "parts": [[0, 2]], "arrays": [here.first_weights]}
-    found = worker.request(request).result(120)
-    assert np.array_equal(found["arrays"][0], expected.gradient)
-    assert (found["losses"], found["hits"]) == ([expected.loss], [expected.hits])
+    request = Compute(parts=[part], arrays=[here.first_weights])
+    found: Computed = worker.request(request).result(120)
+    assert np.array_equal(found.arrays[0], expected.gradient)
+    assert (found.losses, found.hits) == ([expected.loss], [expected.hits])
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(WorkerEndedError):

@@ -1,7 +1,6 @@
 """Workers that are slow, stuck or gone."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,8 @@ import numpy as np
 import pytest
 
 from auctune.engine.elastic.trainer import ElasticTrainer
-from auctune.engine.messages.base import Missing
+from auctune.engine.messages.base import Alive, Missing
+from auctune.engine.messages.elastic import FileLoaded, GradientWorkerReady
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.requests import STUCK_SECONDS
 from auctune.engine.runtime.worker import WorkerHandle
@@ -53,11 +53,11 @@ class Yard:
         self._held.append(Instance(f"spot-{len(self._held)}", PurchaseOption.SPOT, launcher))
         return self._held[-1]
 
-    def _freeze(self, parent: ParentChannel[Any]) -> None:
+    def _freeze(self, parent: ParentChannel[Any, Any]) -> None:
         facts = self._trainer.facts
-        parent.send({"kind": "ready", "base_digest": facts.base_digest})
+        parent.send(GradientWorkerReady(base_digest=facts.base_digest))
         parent.inbox.get()
-        parent.send({"kind": "file", "counts": asdict(facts.counts), "notes": []})
+        parent.send(FileLoaded(counts=facts.counts, notes=()))
         mute(parent)
 
 
@@ -103,7 +103,7 @@ def test_a_worker_that_never_gets_ready_is_killed(
 def test_the_weights_of_a_step_are_one_array_for_all_workers_and_never_changed(
     site: Site, trainer: ElasticTrainer, yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool, sent = WorkerPool(trainer), []
+    pool, sent = WorkerPool(trainer), list[object]()
     weights = trainer.weights
     before = weights.copy()
     for instance in (yard.honest(), yard.honest()):
@@ -113,8 +113,8 @@ def test_the_weights_of_a_step_are_one_array_for_all_workers_and_never_changed(
         assert handle is not None
         send = handle.send
 
-        def note(message: Mapping[str, Any], send: Callable[..., None] = send) -> None:
-            sent.extend(message.get("arrays", ()))
+        def note(message: object, send: Callable[..., None] = send) -> None:
+            sent.extend(getattr(message, "arrays", ()))
             send(message)
 
         monkeypatch.setattr(handle, "send", note)
@@ -159,7 +159,7 @@ def test_a_worker_may_load_its_base_for_hours_as_long_as_it_lives(
     pool.add(Instance("spot-0", PurchaseOption.SPOT, launcher))
     for _ in range(20):
         clock[0] += STUCK_SECONDS
-        launcher.send({"kind": "alive"})
+        launcher.send(Alive())
         pool.poll(0.0)
     assert launcher.worker.num_kills == 0
     # A place that it waits for does not count.

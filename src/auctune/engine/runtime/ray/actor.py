@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -82,7 +81,7 @@ class WorkerActor:
         except OSError as error:
             self._exit_reason = f"cannot be started ({error.strerror})"
             return
-        self._parent = ParentChannel[Any](self._transmit, self._end)
+        self._parent = ParentChannel[Any, Any](self._transmit, self._end)
         threading.Thread(target=self._run, args=(module, argument), daemon=True).start()
 
     def send(self, request: Any) -> None:
@@ -90,9 +89,9 @@ class WorkerActor:
         self._called_at = time.monotonic()
         if self._exit_reason is not None:
             return
-        if arrays := arrays_of(request):
+        if arrays := getattr(request, "arrays", ()):
             try:
-                request = with_arrays(request, _fetched(arrays))
+                request = replace(request, arrays=_fetched(arrays))
             # The worker whose array it is may have ended: Ray raises errors of many types.
             except Exception as error:
                 self._report_end(f"could not fetch another worker's array ({_last_line(error)})")
@@ -119,11 +118,11 @@ class WorkerActor:
             self._report_end("exit code 1")
 
     def _transmit(self, message: Any) -> None:
-        if is_ready(message):
+        if isinstance(message, Ready):
             # The lease is shorter from now on.
             self._called_at, self._is_ready = time.monotonic(), True
-        if self._keeps_arrays and (arrays := arrays_of(message)):
-            message = with_arrays(message, _stored(arrays))
+        if self._keeps_arrays and (arrays := getattr(message, "arrays", ())):
+            message = replace(message, arrays=_stored(arrays))
         with self._changed:
             self._messages.append(message)
             self._changed.notify_all()
@@ -149,29 +148,6 @@ class WorkerActor:
     def _own_lease(self) -> float:
         is_loading = not self._is_ready and self._exit_reason is None
         return _OWN_LEASES * current_lease(self._lease_seconds, is_ready=not is_loading)
-
-
-def arrays_of(message: Any) -> Sequence[Any]:
-    """Return the arrays of a message, which is a dictionary if its worker has no `MESSAGES`."""
-    arrays: Sequence[Any] = (
-        message.get("arrays", ())
-        if isinstance(message, Mapping)
-        else getattr(message, "arrays", ())
-    )
-    return arrays
-
-
-def with_arrays(message: Any, arrays: Sequence[Any]) -> Any:
-    """Return a message with other arrays."""
-    if isinstance(message, Mapping):
-        return {**message, "arrays": arrays}
-    return replace(message, arrays=arrays)
-
-
-def is_ready(message: Any) -> bool:
-    """Return whether a message reports that its worker takes requests."""
-    kind = message["kind"] if isinstance(message, Mapping) else None
-    return kind == "ready" or isinstance(message, Ready)
 
 
 def current_lease(seconds: float, *, is_ready: bool) -> float:

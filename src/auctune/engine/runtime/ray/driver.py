@@ -11,21 +11,18 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from auctune.engine.messages.base import Alive, Missing, Started, Stop
+from auctune.engine.messages.base import Alive, Missing, Ready, Started, Stop
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import STDERR_TAIL
 from auctune.engine.runtime.ray.actor import (
     WorkerActor,
-    arrays_of,
     current_lease,
-    is_ready,
-    with_arrays,
 )
 from auctune.engine.runtime.worker import WorkerSpec
 
@@ -346,11 +343,11 @@ class RayWorker(RemoteHandle):
                 time.sleep(_CALL_SECONDS)
         return None
 
-    def _call(self, message: object) -> None:
+    def _call(self, message: Any) -> None:
         # A request that is lost is lost with its actor, of which the next answer tells.
         send = self._actor.send.options(concurrency_group=_REQUESTS, name=self._title)
-        if arrays := arrays_of(message):
-            message = with_arrays(message, self._driver.share(arrays))
+        if arrays := getattr(message, "arrays", ()):
+            message = replace(message, arrays=self._driver.share(arrays))
         send.remote(message)
 
     def _fetch(self, actor: Any) -> str:
@@ -384,12 +381,12 @@ class RayWorker(RemoteHandle):
         return "was stopped"
 
     def _deliver(self, message: Any) -> None:
-        self._is_ready |= is_ready(message)
+        self._is_ready |= isinstance(message, Ready)
         if isinstance(message, Started):
             self._node, self._is_missing = message.node, False
-        if not self._spec.keeps_arrays and (arrays := arrays_of(message)):
+        if not self._spec.keeps_arrays and (arrays := getattr(message, "arrays", ())):
             # Ray's arrays are read-only views of shared memory.
-            message = with_arrays(message, [np.array(array) for array in arrays])
+            message = replace(message, arrays=[np.array(array) for array in arrays])
         self._on_message(message)
 
     def _report_waiting(self, why: str) -> None:

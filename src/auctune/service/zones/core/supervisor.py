@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from auctune.engine.messages.base import ErrorRecord, Failed
+from auctune.engine.messages.base import Failed
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.supervisor import SupervisorPolicy
 
@@ -129,10 +129,8 @@ class ProcessSupervisor:
         self._last_message_at = self._now()
         if self._is_progress(message):
             self.record_progress()
-        match message:
-            # Workers without `MESSAGES` send dictionaries.
-            case Failed(error=ErrorRecord(found=why)) | {"kind": "failed", "found": why}:
-                self._log.warning("a zone's process failed", why=why)
+        if isinstance(message, Failed):
+            self._log.warning("a zone's process failed", why=message.error.found)
         self._handle(message)
 
     def _reap(self, how: str) -> None:

@@ -8,13 +8,21 @@ from functools import partial
 from pathlib import Path
 
 from auctune.engine.elastic.gradient_worker import WorkerSettings
+from auctune.engine.messages.base import Alive
+from auctune.engine.messages.spot import (
+    SPOT_MESSAGES,
+    BeginRun,
+    EventCommitted,
+    JobReady,
+    RunEvent,
+    SpotReply,
+)
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.engine.spot.job_config import (
     SPOT_JOB_CONFIG,
     WORKER,
     SpotJobConfig,
-    SpotMessage,
     lora_job,
 )
 from auctune.engine.spot.state import EventRecord
@@ -24,7 +32,7 @@ from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.supply import SpotSupply
 
-OnSpotMessage = Callable[[str, SpotMessage], Future[bool]]
+OnSpotMessage = Callable[[str, SpotReply], Future[bool]]
 """Records a message of a job's process; returns whether the job is still open, once it is on disk.
 """
 
@@ -34,10 +42,10 @@ def run_folder(work: Path) -> Path:
     return work / "run"
 
 
-def _begins_slot(message: SpotMessage) -> bool:
+def _begins_slot(message: SpotReply) -> bool:
     """Return whether a message is that of a slot that begins: its process makes progress."""
     types = ("slot", "slot_skipped", "overtime")
-    return message["kind"] == "event" and message["event"]["type"] in types
+    return isinstance(message, RunEvent) and message.event["type"] in types
 
 
 class JobProcessPool:
@@ -126,12 +134,12 @@ class JobProcessPool:
             wait([unrecorded])
         events = self._read_events(name)
 
-        def receive(message: SpotMessage | None) -> None:
-            if message is not None and message["kind"] != "alive":
-                if message["kind"] == "ready":
-                    message["seconds"] = time.monotonic() - started_at
+        def receive(message: SpotReply | None) -> None:
+            if message is not None and not isinstance(message, Alive):
+                if isinstance(message, JobReady):
+                    message = JobReady(seconds=time.monotonic() - started_at)
                 recorded = self._on_message(name, message)
-                if message["kind"] == "event":
+                if isinstance(message, RunEvent):
                     self._unrecorded[name] = recorded
                     recorded.add_done_callback(acknowledge)
             on_message(message)
@@ -141,19 +149,20 @@ class JobProcessPool:
             self._unrecorded.pop(name, None)
             # Otherwise the service ends, and its processes with it.
             if recorded.exception() is None:
-                process.send({"do": "committed", "is_open": recorded.result()})
+                process.send(EventCommitted(is_open=recorded.result()))
 
         process = WorkerProcess(
             WORKER,
             SPOT_JOB_CONFIG.dump_python(self._config(job), mode="json"),
             receive,
+            SPOT_MESSAGES,
             lock=self._lock,
             log=self._dirs.logs / f"{self._entry.name}.log",
             fork=True,
             niceness=self._entry.niceness,
         )
         # It sends nothing that is answered before.
-        process.send({"do": "begin", "events": events})
+        process.send(BeginRun(events=events))
         return process
 
     def _config(self, job: SpotJobState) -> SpotJobConfig:
@@ -197,5 +206,5 @@ class JobProcessPool:
         )
 
 
-def _ignore(_: SpotMessage) -> None:
+def _ignore(_: SpotReply) -> None:
     """Ignore a message: it is recorded where its process is known."""

@@ -14,8 +14,9 @@ import structlog
 
 from auctune.domain import InputError, round_money
 from auctune.engine.journal import read_journal
+from auctune.engine.messages.base import Failed
+from auctune.engine.messages.spot import CapReached, JobReady, JobWarning, RunEvent, SpotReply
 from auctune.engine.spot.job import SpotFolder
-from auctune.engine.spot.job_config import SpotMessage
 from auctune.engine.spot.state import EventRecord
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.actor import ZoneActor
@@ -32,33 +33,33 @@ from auctune.service.zones.spot.zone import SpotZone
 _log = structlog.get_logger(__name__)
 
 
-def on_message(zone: SpotZone, name: str, message: SpotMessage) -> bool:
+def on_message(zone: SpotZone, name: str, message: SpotReply) -> bool:
     """Record a message of a job's process; return False, and ignore it, if the job has ended."""
     zone.begin_slots()
     job = zone.state.jobs.get(name)
     if job is None:
         return False
-    match message["kind"]:
-        case "ready":
-            zone.record(ProcessReady(seconds=message["seconds"]), name)
-        case "event":
-            zone.record_run_event(job, message["event"])
-        case "capped":
+    match message:
+        case JobReady(seconds=seconds):
+            zone.record(ProcessReady(seconds=seconds), name)
+        case RunEvent(event=event):
+            zone.record_run_event(job, event)
+        case CapReached(rate=rate):
             if job.was_slowed:
                 found = f"its cap of {job.meter.cap} does not suffice: {SLOWER_THAN_SOLD}"
                 zone.fail(name, "service_failed", found, None)
                 return True
-            next_cost, left = round_money(message["rate"] * job.unit_price), job.meter.remaining
+            next_cost, left = round_money(rate * job.unit_price), job.meter.remaining
             why = (
                 f"the cap of {job.meter.cap} is reached: {left} remains, "
                 f"and the next slot would cost {next_cost}"
             )
             zone.fail(name, CAP_REACHED, why, "market.max_cost", refund=False)
-        case "failed":
-            why = " ".join(part for part in (message["place"], message["found"]) if part)
+        case Failed(error=error):
+            why = " ".join(part for part in (error.place, error.found) if part)
             zone.fail(name, "training_failed", why, None)
-        case "noted":
-            zone.note(name, message["text"])
+        case JobWarning(text=text):
+            zone.note(name, text)
     return True
 
 
@@ -117,7 +118,7 @@ class SpotWorker(ZoneWorker[SpotZone]):
     def _result_folder(self, job: SpotJobState) -> Path:
         return SpotFolder(run_folder(self._work / job.id)).adapter
 
-    def _on_message(self, job: str, message: SpotMessage) -> Future[bool]:
+    def _on_message(self, job: str, message: SpotReply) -> Future[bool]:
         """Record a message of a job's process, on a thread of the process."""
         return self._post(lambda zone: on_message(zone, job, message))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from auctune.engine.messages.base import Stop
+from auctune.engine.messages.elastic import GRADIENT_MESSAGES, InitializeAdapter
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, _death
 from auctune.engine.runtime.worker import WorkerSpec
 
@@ -59,16 +60,18 @@ def test_an_array_that_several_workers_get_is_stored_once(monkeypatch: pytest.Mo
     cluster, actors = Cluster(), [Actor(), Actor()]
     monkeypatch.setitem(sys.modules, "ray", cluster)
     driver = RayDriver()
-    spec = ActorSpec.of(WorkerSpec("module", {}), {}, lease_seconds=1.0, missing_seconds=1.0)
+    spec = ActorSpec.of(
+        WorkerSpec("module", {}, GRADIENT_MESSAGES), {}, lease_seconds=1.0, missing_seconds=1.0
+    )
     for step in (1, 2):
         weights = np.full(3, step, np.float32)
         for actor in actors:
             worker = driver.worker(spec, lambda _: None)
             worker._actor = actor
-            worker.send({"do": "compute", "arrays": [weights, "reference of another worker"]})
+            worker.send(InitializeAdapter(arrays=[weights, "reference of another worker"]))
     for actor in actors:
         sent = [[f"reference {step}", "reference of another worker"] for step in (1, 2)]
-        assert actor.calls == [({"do": "compute", "arrays": arrays},) for arrays in sent]
+        assert actor.calls == [(InitializeAdapter(arrays=arrays),) for arrays in sent]
     worker.send(Stop())
     assert actors[1].calls[-1] == (Stop(),)
     assert [list(array) for array in cluster.stored] == [[1, 1, 1], [2, 2, 2]]

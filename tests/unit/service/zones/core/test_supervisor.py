@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from auctune.engine.runtime.channel import Message, OnMessage
+from auctune.engine.messages.base import Alive
+from auctune.engine.messages.spot import RunEvent
+from auctune.engine.runtime.channel import OnMessage
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 
 
@@ -29,7 +31,7 @@ class Played:
 
     time: float = 0.0
     started: list[Scripted] = field(default_factory=list)
-    heard: list[Message] = field(default_factory=list)
+    heard: list[object] = field(default_factory=list)
 
     def keeper(self) -> ProcessSupervisor:
         def launch(hear: OnMessage) -> Scripted:
@@ -41,7 +43,7 @@ class Played:
         )
 
 
-UNIT: Message = {"kind": "event", "event": {"type": "quantum"}}
+UNIT = RunEvent(event={"type": "quantum"})
 
 
 def test_one_that_ended_is_started_at_once_and_then_after_growing_pauses() -> None:
@@ -100,7 +102,7 @@ def test_a_silent_one_is_ended_and_one_that_is_alive_is_left() -> None:
     (first,) = played.started
     for _ in range(20):
         played.time += 100
-        first.hear({"kind": "alive"})
+        first.hear(Alive())
         assert not keeper.poll()
     played.time += 121
     # At once, as it is the first of a row.

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from auctune.engine.spot.job_config import RunEvent
+from auctune.engine.messages.spot import RunEvent
 from auctune.engine.spot.state import SpotRunState
 from auctune.service.storage.events import ZoneEvent
 from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
@@ -77,7 +77,7 @@ def test_an_event_is_recorded_as_it_is_with_what_it_means() -> None:
     rental = Rental()
     for message in RUN:
         rental.send(message)
-    assert of_runs(rental.events()) == [message["event"] for message in RUN]
+    assert of_runs(rental.events()) == [message.event for message in RUN]
     assert rental.job.meter.next_slot == 5
     assert rental.job.progress.rows == 320
     assert rental.job.notes == [SLOWER_THAN_SOLD]
@@ -93,7 +93,7 @@ def test_the_log_of_a_run_in_its_folder_is_imported_and_nothing_is_charged_twice
     for message in RUN[:num_recorded]:
         imported.send(message)
     imported.as_of_version_11()
-    events = [old(message["event"]) for message in RUN]
+    events = [old(message.event) for message in RUN]
     import_events(imported.zone, imported.id, events)
     assert imported.job.meter == whole.job.meter
     assert imported.job.notes == whole.job.notes

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from auctune.engine.spot.job_config import SpotMessage
+from auctune.engine.messages.spot import CapReached, SpotReply
 from auctune.service.ledger import user_account
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
@@ -27,7 +27,7 @@ class Rental:
     def job(self) -> Any:
         return self.rentals.zone.state.jobs[self.id]
 
-    def send(self, message: SpotMessage) -> None:
+    def send(self, message: SpotReply) -> None:
         on_message(self.rentals.zone, self.id, message)
 
     def slot(self, number: int, *, skipped: bool = False) -> None:
@@ -95,7 +95,7 @@ def test_a_job_that_the_service_missed_never_pays_its_cap_without_an_adapter() -
     rental.slot(0)
     rental.slot(1, skipped=True)
     assert rental.owed() > 0
-    rental.send({"kind": "capped", "rate": 1.0})
+    rental.send(CapReached(rate=1.0))
     assert rental.owed() == 0
     (failed,) = (e for e, _ in rental.rentals.log.events if e.type == EventType.FAILED)
     assert failed.body["refund"]
@@ -105,5 +105,5 @@ def test_a_job_that_the_service_missed_never_pays_its_cap_without_an_adapter() -
 def test_a_job_that_had_all_that_was_sold_pays_up_to_its_cap() -> None:
     rental = Rental()
     rental.slot(0)
-    rental.send({"kind": "capped", "rate": 1.0})
+    rental.send(CapReached(rate=1.0))
     assert rental.owed() > 0
