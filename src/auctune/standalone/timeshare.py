@@ -169,11 +169,11 @@ def _created_record(bundle: Bundle, file: Path, staged: RunFolder) -> dict[str, 
 
 
 def _data_digests(bundle: Bundle) -> dict[str, str]:
-    """Return the SHA-256 of each file of rows, which stays where it is, by its path."""
+    """Return the SHA-256 of each file of rows that is there, where it stays, by its path."""
     loras = [job.lora for job in bundle.jobs if job.lora is not None]
     paths = {path for one in loras for path in (one.data, one.validation) if path is not None}
     digests = {}
-    for path in sorted(paths):
+    for path in sorted(filter(Path.is_file, paths)):
         with path.open("rb") as file:
             digests[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
     return digests
@@ -185,10 +185,11 @@ def _check_data(bundle: Bundle, created: Mapping[str, Any]) -> None:
     Raises:
         InputError: naming the file that has changed.
     """
-    for path, digest in _data_digests(bundle).items():
-        if digest != created["data"].get(path):
-            expected = "the rows with which the run was started"
-            raise InputError(path, "is not as it was when the run began", expected)
+    found = _data_digests(bundle)
+    for path, digest in created["data"].items():
+        if found.get(path) != digest:
+            what = "is not as it was when the run began" if path in found else "is gone"
+            raise InputError(path, what, "the rows with which the run was started")
 
 
 def _open_zone(

@@ -260,6 +260,9 @@ def test_rows_that_changed_are_refused_by_the_name_of_their_file(tmp_path: Path)
     rows.write_text("after")
     with pytest.raises(InputError, match=r"rows\.jsonl: is not as it was when the run began"):
         resume_bundle(bundle, tmp_path / "run")
+    rows.unlink()
+    with pytest.raises(InputError, match=r"rows\.jsonl: is gone"):
+        resume_bundle(bundle, tmp_path / "run")
     rows.write_text("before")
     resume_bundle(bundle, tmp_path / "run")
 
