@@ -175,7 +175,7 @@ def open_run(folder: EdgeRunFolder, shown: EdgeConsole) -> Iterator["EdgeRun"]:
     Raises:
         InputError: if its log or its copies of adapters are damaged.
     """
-    created = read_created(folder.state, ZONE)
+    created = read_created(folder, ZONE)
     folder.check_inputs(created)
     inputs = _read_inputs(created, folder)
     with _open_zone(inputs, created, folder) as zone:

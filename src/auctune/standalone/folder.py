@@ -154,13 +154,17 @@ class RunFolder:
         if not self.journal.exists():
             raise InputError(place, "holds no run", "the --out folder of an earlier run")
         if not (self.root / self.earlier_input).exists():
-            expected = f"the --out folder of an earlier `auctune {self.command}`"
-            raise InputError(place, "holds a run of another command", expected)
+            raise self.of_another_command()
         # It was written at the end of a run.
         if not self.report.exists():
             expected = "that release to finish it, or a new run with --fresh"
             raise InputError(place, "was begun by an earlier release", expected)
         return True
+
+    def of_another_command(self) -> InputError:
+        """Return the error about a folder with a run of another command."""
+        expected = f"the --out folder of an earlier `auctune {self.command}`"
+        return InputError(f"--resume {self.root}", "holds a run of another command", expected)
 
     def earlier_report(self, read: Callable[[Any], T]) -> T | None:
         """Return the report of a run that ended under an earlier release; None: see `is_earlier`.

@@ -116,7 +116,7 @@ def resume_market(out: Path, console: Console) -> MarketReport:
         return earlier
     start_fork_server()
     with folder.locked() as lock, RunConsole(console) as shown:
-        created = read_created(folder.state, ZONE)
+        created = read_created(folder, ZONE)
         folder.check_inputs(created)
         folder.clean_temp_files()
         place = f"{out}: market"

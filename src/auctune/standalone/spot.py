@@ -261,7 +261,7 @@ def begun_run(
 @contextmanager
 def open_log(folder: SpotRunFolder) -> Iterator[ZoneLog]:
     """Open the log of a run in its folder."""
-    created = read_created(folder.state, ZONE)
+    created = read_created(folder, ZONE)
     with _open_zone(created, folder) as zone:
         yield ZoneLog(zone)
 
@@ -311,7 +311,7 @@ def read_inputs(folder: SpotRunFolder) -> RunInputs:
     Raises:
         InputError: if one is not as it was when the run began.
     """
-    created = read_created(folder.state, ZONE)
+    created = read_created(folder, ZONE)
     folder.check_inputs(created)
     files: dict[str, Any] = {"prices": None, **folder.copies}
     return RunInputs(**files, settings=_SETTINGS.validate_python(created["settings"]))

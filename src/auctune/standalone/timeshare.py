@@ -128,7 +128,7 @@ def resume_bundle(folder: BundleFolder, read: ReadBundle, on_event: OnEvent) -> 
         return earlier
     prepare_deterministic()
     with folder.locked():
-        created = read_created(folder.state, ZONE)
+        created = read_created(folder, ZONE)
         folder.check_inputs(created)
         folder.clean_temp_files()
         bundle = read(folder.resolve(""), Path(created["folder"]))

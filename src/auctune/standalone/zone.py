@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from auctune.domain import InputError
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import JobQuota
 from auctune.service.accounts.registry import AccountRegistry
@@ -36,6 +35,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.snapshots import created_event, read_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.core.zone import AnyZone
+from auctune.standalone.folder import RunFolder
 
 OWNER = "local"
 """Owner of all jobs of a run."""
@@ -174,16 +174,16 @@ def open_zone(
             yield run
 
 
-def read_created(folder: Path, zone: str) -> dict[str, Any]:
-    """Return the settings that a run's zone was created with, of the log in a state folder.
+def read_created(folder: RunFolder, zone: str) -> dict[str, Any]:
+    """Return the settings that a run's zone was created with, by the log in its folder.
 
     Raises:
-        InputError: if it is damaged, or of another release.
+        InputError: if it is damaged, of another release, or of another command's run.
     """
-    with open_readonly(folder) as reader:
+    with open_readonly(folder.state) as reader:
         created = created_event(zone, EventLog(reader))
     if created is None:
-        raise InputError(str(folder), f"has a log without zone {zone}", "the log of a run")
+        raise folder.of_another_command()
     return created.body
 
 

@@ -142,7 +142,7 @@ def test_a_replay_of_the_last_slots_asks_the_policy_from_the_first_on(
     with open_log(folder) as log:
         for event in slots(read_job(folder).spot_job()):
             log.append(event)
-    second = to_rfc3339(read_created(folder.state, "spot")["epoch"] + 600)
+    second = to_rfc3339(read_created(folder, "spot")["epoch"] + 600)
     code, found = verified(folder, monkeypatch, capsys, "--from", second)
     assert code == 0
     assert (found["num_decisions"], found["num_allocations"]) == (0, 1)

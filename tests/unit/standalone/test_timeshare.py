@@ -21,6 +21,7 @@ from auctune.replay.timeshare import TimeshareVerifier
 from auctune.replay.verify import VerificationResult
 from auctune.service.storage.events import EventType
 from auctune.service.zones.core.clock import SlotClock
+from auctune.standalone.spot import SpotRunFolder, resume_spot
 from auctune.timeshare.allocator import (
     Allocator,
     BundleOutcome,
@@ -265,6 +266,12 @@ def test_rows_that_changed_are_refused_by_the_name_of_their_file(tmp_path: Path)
         resume_bundle(bundle, tmp_path / "run")
     rows.write_text("before")
     resume_bundle(bundle, tmp_path / "run")
+
+
+def test_the_run_of_another_command_is_refused_by_name(whole: Run) -> None:
+    expected = r"holds a run of another command; expected .* `auctune spot run`"
+    with pytest.raises(InputError, match=expected):
+        resume_spot(SpotRunFolder(whole.folder), cache=whole.folder, on_event=lambda _: None)
 
 
 def ended_jobs(folder: Path) -> dict[str | None, object]:
