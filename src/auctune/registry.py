@@ -146,7 +146,7 @@ def check_settings(name: str, settings: Mapping[str, str]) -> None:
 
 
 def learns(name: str, settings: Mapping[str, str]) -> bool:
-    """Whether a mechanism with these settings reads the bids of earlier days.
+    """Return whether a mechanism with these settings reads the bids of earlier days.
 
     Raises:
         InputError: for an unknown name or setting, or a value that is not one.

@@ -30,7 +30,7 @@ class LossCurve:
 
     @property
     def is_drawable(self) -> bool:
-        """Whether there is a finite value to draw."""
+        """Return whether there is a finite value to draw."""
         return any(math.isfinite(loss) for _, loss in (*self.training, *self.validation))
 
 

@@ -45,7 +45,7 @@ class Admission(Protocol):
 
     @property
     def by_slot(self) -> bool:
-        """Whether the bids of a slot compete with each other and are offered together."""
+        """Return whether the bids of a slot compete with each other and are offered together."""
         ...
 
     def advance(self, now: int) -> tuple[Event, ...]:

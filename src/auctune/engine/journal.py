@@ -13,6 +13,9 @@ from typing import Any
 
 from auctune.domain import InputError
 
+JOURNAL = "journal.jsonl"
+"""Name of a run's journal in its state folder."""
+
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Return the events of a journal, oldest first; empty without a file.

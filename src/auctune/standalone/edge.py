@@ -134,10 +134,7 @@ def run_edge(
             written.
         EdgeRunError: if a job cannot be trained; the run can be resumed.
     """
-    folder.check_new(fresh=fresh)
-    with folder.locked():
-        # Another process may have begun a run here.
-        folder.check_new(fresh=fresh)
+    with folder.locked_new(fresh=fresh):
         _check_sites(inputs)
         begin_run(inputs, folder)
         return _run(folder, shown)

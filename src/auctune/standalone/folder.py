@@ -20,7 +20,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -28,6 +28,7 @@ from typing import Any, ClassVar, TypeVar
 from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
 from auctune.engine.file_lock import lock_file
+from auctune.engine.journal import JOURNAL
 from auctune.service.storage.engine import FILE_NAME
 from auctune.train.adapter_files import pack_adapter
 
@@ -110,12 +111,8 @@ class RunFolder:
 
     def input_digests(self) -> dict[str, str]:
         """Return the SHA-256 of each input, by its path in the state folder."""
-        digests = {}
-        for path in sorted(self.inputs.glob("*")):
-            with path.open("rb") as file:
-                name = path.relative_to(self.state).as_posix()
-                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
-        return digests
+        paths = sorted(self.inputs.glob("*"))
+        return file_digests({path.relative_to(self.state).as_posix(): path for path in paths})
 
     def check_inputs(self, created: Mapping[str, Any]) -> None:
         """Make sure that the inputs are those with which the run was started.
@@ -126,14 +123,12 @@ class RunFolder:
         Raises:
             InputError: naming the file that was changed, lost or added.
         """
-        found, expected = self.input_digests(), created["inputs"]
-        for name in sorted({*found, *expected}):
-            if found.get(name) != expected.get(name):
-                raise InputError(
-                    str(self.state / name),
-                    "is not as it was when the run began" if name in found else "is gone",
-                    "the copy made then",
-                )
+        check_unchanged(
+            self.input_digests(),
+            created["inputs"],
+            "the copy made then",
+            place=lambda name: str(self.state / name),
+        )
 
     def exists(self) -> bool:
         """Return whether a run was started here, by this release or an earlier one."""
@@ -187,7 +182,7 @@ class RunFolder:
     @property
     def journal(self) -> Path:
         """Log of a run that an earlier release began."""
-        return self.state / "journal.jsonl"
+        return self.state / JOURNAL
 
     def check_new(self, *, fresh: bool) -> None:
         """Refuse a folder that holds an earlier run (unless it may be deleted), or anything else.
@@ -213,7 +208,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Lock the folder for this process; a new one in which no run starts is removed again.
+        """Lock the folder for this process; new ones in which no run starts are removed again.
 
         Yields:
             Descriptor of the lock, which workers inherit.
@@ -221,14 +216,27 @@ class RunFolder:
         Raises:
             InputError: if another process holds it.
         """
-        is_new = not self.root.exists()
+        new = [folder for folder in (self.root, *self.root.parents) if not folder.exists()]
         self.root.mkdir(parents=True, exist_ok=True)
         with lock_file(self.lock, str(self.root)) as descriptor:
             try:
                 yield descriptor
             finally:
-                if is_new and [*self.root.iterdir()] == [self.lock]:
-                    shutil.rmtree(self.root)
+                if new and [*self.root.iterdir()] == [self.lock]:
+                    self.lock.unlink()
+                    for folder in new:
+                        # Another process may have put something beside it.
+                        with suppress(OSError):
+                            folder.rmdir()
+
+    @contextmanager
+    def locked_new(self, *, fresh: bool) -> Iterator[int]:
+        """Lock a folder in which a new run is to begin, as `locked`; `fresh` as of `check_new`."""
+        self.check_new(fresh=fresh)
+        with self.locked() as descriptor:
+            # Another process may have begun a run here.
+            self.check_new(fresh=fresh)
+            yield descriptor
 
     @contextmanager
     def staged(
@@ -313,3 +321,34 @@ def _empty(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
+    """Return the SHA-256 of each file, by its name."""
+    digests = {}
+    for name, path in files.items():
+        with path.open("rb") as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
+
+
+def check_unchanged(
+    found: Mapping[str, str],
+    begun: Mapping[str, str],
+    expected: str,
+    place: Callable[[str], str] = str,
+) -> None:
+    """Make sure that files are those with which a run was started.
+
+    Args:
+        found, begun: `file_digests` of now, and of that time.
+        expected: of a file that is not.
+        place: of a file of a name, for the error.
+
+    Raises:
+        InputError: naming the file that was changed, lost or added.
+    """
+    for name in sorted({*found, *begun}):
+        if found.get(name) != begun.get(name):
+            what = "is not as it was when the run began" if name in found else "is gone"
+            raise InputError(place(name), what, expected)

@@ -82,25 +82,23 @@ def run_market(path: Path, out: Path, console: Console, *, fresh: bool = False) 
         NodeError: if training cannot go on; the run can be resumed.
     """
     folder, place = RunFolder(out), str(path)
-    folder.check_new(fresh=fresh)
-    market = read_market(path)
-    base, files = input_files(market, path)
-    start_fork_server()
-    with RunConsole(console) as shown, folder.locked() as lock:
-        # Another process may have begun a run here.
-        folder.check_new(fresh=fresh)
-        with folder.staged(files, file_fields(market, place)) as staged:
-            # Only the copies count: a resumed run reads what this one reads.
-            if read_market(staged.resolve(""), place) != market:
-                raise InputError(place, "was changed while it was read", "a file that stays")
-            prepared = prepare(
-                market, place, base, staged.resolve, base_cache(), {}, shown.preparing
-            )
-            created = _created_record(prepared, staged)
-            with _open_zone(prepared, created, staged) as zone:
-                zone.call(lambda zone: zone.record_created(created))
-        shown.prepared()
-        return _run(prepared, created, folder, lock, shown)
+    with folder.locked_new(fresh=fresh) as lock:
+        market = read_market(path)
+        base, files = input_files(market, path)
+        start_fork_server()
+        with RunConsole(console) as shown:
+            with folder.staged(files, file_fields(market, place)) as staged:
+                # Only the copies count: a resumed run reads what this one reads.
+                if read_market(staged.resolve(""), place) != market:
+                    raise InputError(place, "was changed while it was read", "a file that stays")
+                prepared = prepare(
+                    market, place, base, staged.resolve, base_cache(), {}, shown.preparing
+                )
+                created = _created_record(prepared, staged)
+                with _open_zone(prepared, created, staged) as zone:
+                    zone.call(lambda zone: zone.record_created(created))
+            shown.prepared()
+            return _run(prepared, created, folder, lock, shown)
 
 
 def resume_market(out: Path, console: Console) -> MarketReport:

@@ -208,11 +208,10 @@ def begin_spot(
     inputs: RunInputs, folder: SpotRunFolder, *, cache: Path, fresh: bool = False
 ) -> AbstractContextManager[PreparedJob]:
     """Begin the run of some files; see `begun_run`."""
-    folder.check_new(fresh=fresh)
-    # Errors name the user's file, not its copy.
-    read_dataset(inputs.data)
 
     def prepare(staged: RunFolder) -> PreparedJob:
+        # Errors name the user's file, not its copy.
+        read_dataset(inputs.data)
         copies = inputs.with_files(lambda name: folder.inputs / staged.resolve(name).name)
         return prepare_job(inputs, copies, cache)
 
@@ -243,9 +242,7 @@ def begun_run(
     Raises:
         InputError: if the folder cannot be used, or the job cannot be run.
     """
-    with folder.locked():
-        # Another process may have begun a run here.
-        folder.check_new(fresh=fresh)
+    with folder.locked_new(fresh=fresh):
         with folder.staged(files) as staged:
             job = prepare(staged)
             job.factory.check(job.config.job)

@@ -9,7 +9,6 @@ Units are counted, or last as long by a clock that stands still while the run is
 that is not in the zone's log is trained again from the checkpoints. Nothing costs anything.
 """
 
-import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
 from auctune.engine.messages.pool import MemoryState
@@ -57,7 +55,7 @@ from auctune.service.zones.timeshare.job import Features
 from auctune.service.zones.timeshare.pool import read_pool_state, record_event
 from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
 from auctune.service.zones.timeshare.zone import TimeshareZone
-from auctune.standalone.folder import RunFolder
+from auctune.standalone.folder import RunFolder, check_unchanged, file_digests
 from auctune.standalone.zone import OWNER, ZoneRun, open_zone, read_created
 from auctune.train.reproducible import deterministic, prepare_deterministic
 
@@ -101,11 +99,11 @@ def run_bundle(
         JobFailedError: if the code of a job raises an error.
         InfeasibleSharesError: if the allocator gives shares to jobs that are not active.
     """
-    folder.check_new(fresh=fresh)
     prepare_deterministic()
-    with folder.locked(), deterministic(threads=bundle.params.cpu_threads):
-        # Another process may have begun a run here.
-        folder.check_new(fresh=fresh)
+    with (
+        folder.locked_new(fresh=fresh),
+        deterministic(threads=bundle.params.cpu_threads),
+    ):
         device = _open_device(bundle, folder)
         with folder.staged({"": file}) as staged:
             created = _created_record(bundle, file, staged)
@@ -139,7 +137,8 @@ def resume_bundle(folder: BundleFolder, read: ReadBundle, on_event: OnEvent) -> 
         ):
             run = BundleRun(bundle, folder, zone, device, on_event)
             if not run.has_ended:
-                _check_data(bundle, created)
+                expected = "the rows with which the run was started"
+                check_unchanged(_data_digests(bundle), created["data"], expected)
                 run.restore()
             return run.run()
 
@@ -172,24 +171,7 @@ def _data_digests(bundle: Bundle) -> dict[str, str]:
     """Return the SHA-256 of each file of rows that is there, where it stays, by its path."""
     loras = [job.lora for job in bundle.jobs if job.lora is not None]
     paths = {path for one in loras for path in (one.data, one.validation) if path is not None}
-    digests = {}
-    for path in sorted(filter(Path.is_file, paths)):
-        with path.open("rb") as file:
-            digests[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
-    return digests
-
-
-def _check_data(bundle: Bundle, created: Mapping[str, Any]) -> None:
-    """Make sure that the rows are those with which the run was started.
-
-    Raises:
-        InputError: naming the file that has changed.
-    """
-    found = _data_digests(bundle)
-    for path, digest in created["data"].items():
-        if found.get(path) != digest:
-            what = "is not as it was when the run began" if path in found else "is gone"
-            raise InputError(path, what, "the rows with which the run was started")
+    return file_digests({str(path): path for path in sorted(paths) if path.is_file()})
 
 
 def _open_zone(
@@ -230,7 +212,7 @@ class BundleRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all that is left is to write the report."""
+        """Return whether all that is left is to write the report."""
         return self._zone.about_none[-1].type == TimeshareEventType.POOL_ENDED
 
     def begin(self, created: Mapping[str, Any]) -> None:

@@ -114,7 +114,7 @@ class HostOffload:
 
     @property
     def is_offloaded(self) -> bool:
-        """Whether the tensors are on the host."""
+        """Return whether the tensors are on the host."""
         return self._copies is not None
 
     def offload(self, tensors: Iterable[Tensor]) -> None:

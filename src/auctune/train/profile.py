@@ -367,7 +367,7 @@ class _Measurement:
         return self.started + share * self.effort.seconds
 
     def is_over(self, share: float) -> bool:
-        """Whether a share of the time limit is over."""
+        """Return whether a share of the time limit is over."""
         return self.workload.now() >= self.until(share)
 
     def margin(self, mixes: Sequence[Mix]) -> float:

@@ -110,7 +110,7 @@ class TokenizedDataSet:
 
     @cached_property
     def has_pairs(self) -> bool:
-        """Whether the rows are pairs of a better and a worse answer."""
+        """Return whether the rows are pairs of a better and a worse answer."""
         return len(self.rows) > 0 and self.rows[0].second > 0
 
     @property

@@ -96,10 +96,11 @@ def test_a_start_that_fails_leaves_the_earlier_run(folder: RunFolder, files: Fil
 
 
 def test_a_new_folder_in_which_nothing_starts_is_removed(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "new")
+    folder = RunFolder(tmp_path / "new" / "run")
     with pytest.raises(InputError, match="is wrong"), folder.locked():
         raise InputError("rows.jsonl", "is wrong", "rows")
-    assert not folder.root.exists()
+    assert not folder.root.parent.exists()
+    assert tmp_path.exists()
 
 
 def test_what_a_killed_start_leaves_is_taken_over_by_the_next(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,28 +34,17 @@ from auctune.standalone.spot import (
     read_run_events,
     resume_spot,
 )
-from auctune.standalone.spot_inputs import RunSettings, find_inputs
+from auctune.standalone.spot_inputs import find_inputs
 from auctune.standalone.zone import read_created
 from support.command_line import run_auctune
 from support.journals import write_journal
 from support.spot_files import JOB, TRAINING, write_job, write_market, write_rows
+from support.spot_settings import SPOT_SETTINGS
 
 MARKET = SpotMarket(
     np.array([0.5, 0.3, 0.4, 0.5, 0.3, 0.25]), np.array([1, 3, 4, 0, 2, 1]), slot_seconds=600
 )
-SETTINGS = RunSettings(
-    policy="msu",
-    forecast="chain",
-    start=1,
-    slot_seconds=None,
-    warm=False,
-    device="cpu",
-    dtype="float32",
-    threads=1,
-    seed=0,
-    base="",
-    fixed_price=None,
-)
+SETTINGS = replace(SPOT_SETTINGS, forecast="chain", start=1, warm=False)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from auctune.sim.spot.trace import read_market
 from auctune.standalone.spot import SpotRunFolder, begin_spot, read_inputs
 from auctune.standalone.spot_inputs import (
     RunInputs,
-    RunSettings,
     find_inputs,
     make_config,
     prepare_job,
@@ -20,20 +19,9 @@ from auctune.standalone.spot_inputs import (
 from auctune.train.adapter_files import read_start
 from support.peft_adapters import save_adapter
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
+from support.spot_settings import SPOT_SETTINGS
 
-SETTINGS = RunSettings(
-    policy="msu",
-    forecast="seasonal",
-    start=2,
-    slot_seconds=None,
-    warm=True,
-    device="cpu",
-    dtype="float32",
-    threads=1,
-    seed=0,
-    base="",
-    fixed_price=None,
-)
+SETTINGS = replace(SPOT_SETTINGS, start=2)
 
 
 @pytest.fixture

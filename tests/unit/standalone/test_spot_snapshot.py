@@ -1,6 +1,7 @@
 """How far a run has come, read from its folder."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,24 +16,13 @@ from auctune.standalone.spot import (
     read_inputs,
     read_snapshot,
 )
-from auctune.standalone.spot_inputs import RunSettings, find_inputs
+from auctune.standalone.spot_inputs import find_inputs
 from support.command_line import run_auctune
 from support.spot_files import JOB, TRAINING, daily_market, write_job, write_market, write_rows
+from support.spot_settings import SPOT_SETTINGS
 
 MARKET = daily_market(40)
-SETTINGS = RunSettings(
-    policy="msu",
-    forecast="seasonal",
-    start=24,
-    slot_seconds=None,
-    warm=True,
-    device="cpu",
-    dtype="float32",
-    threads=1,
-    seed=0,
-    base="",
-    fixed_price=None,
-)
+SETTINGS = replace(SPOT_SETTINGS, start=24)
 # Held five, of which a part was lost: 3 of 12 are done, and the market offers four now.
 FIRST = SpotObservation(0, 0.25, 5, 5, 1.0, 0.0, 0.0, IDLE, None)
 SECOND = SpotObservation(1, 0.35, 4, 5, 1.0, 3.0, 1.25, SpotAllocation(0, 5), None)

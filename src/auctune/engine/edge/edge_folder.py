@@ -71,7 +71,7 @@ class SlotOutcome:
 
     @property
     def diverged(self) -> bool:
-        """Whether a loss is NaN or infinite."""
+        """Return whether a loss is NaN or infinite."""
         losses = [loss for *_, loss, _ in self.losses]
         return not all(map(math.isfinite, [*losses, self.validation_loss or 0.0]))
 

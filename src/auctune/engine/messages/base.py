@@ -123,7 +123,7 @@ class Failed(Response):
 
 
 class WorkerMessages:
-    """What is sent to a kind of worker, and what it sends.
+    """Unions of the requests to a kind of worker, and of its replies.
 
     Args:
         requests: union of the requests, `Stop` among them.

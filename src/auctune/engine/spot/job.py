@@ -67,11 +67,6 @@ class SpotFolder:
         return self.root / "state"
 
     @property
-    def journal(self) -> Path:
-        """Log of a run that an earlier release began."""
-        return self.state / "journal.jsonl"
-
-    @property
     def adapter(self) -> Path:
         """The result, in PEFT's format; those of the last epochs are in epochs/N."""
         return self.root / "adapter"

@@ -126,7 +126,7 @@ class AnswerRequest(BaseModel):
 
     @property
     def includes_usage(self) -> bool:
-        """Whether the last chunk of a stream has the usage."""
+        """Return whether the last chunk of a stream has the usage."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def _params(self, max_tokens: int | None, num_logprobs: int | None) -> SamplingParams:

@@ -51,7 +51,7 @@ class ForecasterSpec(Protocol):
 
     @property
     def knows_future(self) -> bool:
-        """Whether it reads the future of the market."""
+        """Return whether it reads the future of the market."""
         ...
 
     def forecaster(self, market: SpotMarket, seed: int) -> Forecaster:

@@ -176,7 +176,7 @@ class GoodnessOfFit:
 
     @property
     def within(self) -> bool:
-        """Whether the record's value lies in the range."""
+        """Return whether the record's value lies in the range."""
         return self.low <= self.record <= self.high
 
 

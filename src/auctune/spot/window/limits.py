@@ -76,7 +76,7 @@ class LimitedProgram:
 
     @property
     def keeps_deadline(self) -> bool:
-        """Whether the newest solution takes no risk of being late."""
+        """Return whether the newest solution takes no risk of being late."""
         return self._solved is not None and self._solved.late == CERTAIN * self._stake
 
     def solve(

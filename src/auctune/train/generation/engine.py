@@ -182,7 +182,7 @@ class Engine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """Return whether there is nothing to do."""
         return not (self._waiting or self._readings or self._rows or self._scorings)
 
     def read(

@@ -45,7 +45,7 @@ class BatchRowFactory:
 
     @property
     def has_pairs(self) -> bool:
-        """Whether rows are pairs of answers."""
+        """Return whether rows are pairs of answers."""
         return self.job.method == "dpo"
 
     def load_start(self, base_digest: str, adapter: Path | None) -> None:
@@ -120,7 +120,7 @@ class TaskRows:
 
     @property
     def has_pairs(self) -> bool:
-        """Whether rows are pairs of answers."""
+        """Return whether rows are pairs of answers."""
         return self.factory.has_pairs
 
     @property

@@ -13,7 +13,7 @@ import orjson
 import structlog
 
 from auctune.domain import InputError, round_money
-from auctune.engine.journal import read_journal
+from auctune.engine.journal import JOURNAL, read_journal
 from auctune.engine.messages.base import Failed
 from auctune.engine.messages.spot import CapReached, JobReady, JobWarning, RunEvent, SpotReply
 from auctune.engine.spot.job import SpotFolder
@@ -136,7 +136,7 @@ class SpotWorker(ZoneWorker[SpotZone]):
         Raises:
             InputError: if its log is damaged.
         """
-        journal = SpotFolder(run_folder(self._work / job)).journal
+        journal = SpotFolder(run_folder(self._work / job)).state / JOURNAL
         events = await asyncio.to_thread(read_journal, journal)
         if events and not await asyncio.to_thread(self._read_events, job):
             await self._actor.call(lambda zone: import_events(zone, job, events))
