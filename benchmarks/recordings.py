@@ -498,6 +498,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path, nargs="?", default=Path("out/recordings"))
     parser.add_argument("--only", nargs="*", metavar="NAME", help="some scenarios; default: all")
     parser.add_argument("--python", default=sys.executable, help="interpreter with auctune")
+    parser.add_argument(
+        "--times", type=int, default=1, help="how often; each time with other kills"
+    )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the runs' folders there")
     options = parser.parse_args()
     chosen = [one for one in SCENARIOS if not options.only or one.name in options.only]
@@ -511,7 +514,7 @@ def main() -> int:
     program = Program(options.python)
     options.folder.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for one in chosen:
+    for one in chosen * options.times:
         facts = run(one, program, options.keep)
         file = options.folder / f"{one.of or one.name}.json"
         if options.action == "record" and not one.of:
@@ -524,7 +527,10 @@ def main() -> int:
         failed += bool(found)
         shown = found[:MAX_LINES] + [f"... {len(found)} lines"] * (len(found) > MAX_LINES)
         print("\n".join(shown) if found else f"{one.name}: the same", flush=True)
-    print(f"{len(chosen)} scenarios, {program.num_kills} kills, {failed} differ", file=sys.stderr)
+    print(
+        f"{len(chosen) * options.times} runs, {program.num_kills} kills, {failed} differ",
+        file=sys.stderr,
+    )
     return 1 if failed else 0
 
 
