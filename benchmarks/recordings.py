@@ -31,7 +31,7 @@ import time
 import tomllib
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -53,6 +53,8 @@ VOLATILE = frozenset({
     "most_bytes", "max_bytes", "suspended", "resumed", "host", "pid", "trace", "created_at",
     "finished_at", "time_unix", "estimated_finish", "version",
 })  # fmt: skip
+# Of workers that are killed.
+OF_KILLS = frozenset({"crashed"})
 # What is later, as a float, is a moment in unix time.
 UNIX_TIME = 1.6e9
 # Lines of progress, which come as often as there is time for.
@@ -181,16 +183,16 @@ def kill_worker(pid: int, draw: random.Random) -> bool:
     return True
 
 
-def scrub(value: Any) -> Any:
-    """Return facts without what depends on the machine."""
+def scrub(value: Any, volatile: Collection[str] = VOLATILE) -> Any:
+    """Return facts without what depends on the machine, or on what else is named."""
     if isinstance(value, Mapping):
         return {
-            key: scrub(one)
+            key: scrub(one, volatile)
             for key, one in value.items()
-            if key not in VOLATILE and not (isinstance(one, float) and one > UNIX_TIME)
+            if key not in volatile and not (isinstance(one, float) and one > UNIX_TIME)
         }
     if isinstance(value, list | tuple):
-        return [scrub(one) for one in value]
+        return [scrub(one, volatile) for one in value]
     return value
 
 
@@ -522,7 +524,7 @@ def main() -> int:
             continue
         recorded = json.loads(file.read_text())
         if one.of:
-            recorded, facts = {"facts": recorded["facts"]}, {"facts": facts["facts"]}
+            recorded, facts = (scrub({"facts": of["facts"]}, OF_KILLS) for of in (recorded, facts))
         found = differences(one.name, to_text(recorded), to_text(facts))
         failed += bool(found)
         shown = found[:MAX_LINES] + [f"... {len(found)} lines"] * (len(found) > MAX_LINES)
