@@ -220,11 +220,6 @@ class Profile:
         return self.base_weights_gb + self.activations_gb
 
     @property
-    def overhead_tokens(self) -> int:
-        """a/b: tokens that take as long as the overhead of a pass."""
-        return round(self.step_seconds / self.token_seconds)
-
-    @property
     def task_overhead_seconds(self) -> float:
         """h: to take one task up and put it away."""
         return self.task_load_seconds + self.suspend_seconds

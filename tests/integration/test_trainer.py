@@ -326,7 +326,6 @@ def test_what_cannot_be_loaded_is_refused_and_leaves_the_others_alone(
         {"backend": "quick"},
         {"mode": "sloppy"},
         {"token_budget": 0},
-        {"overhead_tokens": -1},
     ],
     ids=lambda options: next(iter(options)),
 )

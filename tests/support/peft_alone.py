@@ -38,11 +38,12 @@ class KeyedDropout(nn.Module):
         self.row_keys = torch.zeros(0, dtype=torch.int64)
 
     def forward(self, x: Tensor) -> Tensor:
-        levels = num_dropped_levels(self.probability)
-        dropped = torch.full_like(self.row_keys, levels)
         # Some modules are given all tokens as one row of tokens.
         width = x.shape[:-1].numel() // len(self.row_keys)
-        mask = keep_mask(self.row_keys, self.key, dropped, width, x.shape[-1])
+        keys = self.row_keys.repeat_interleave(width)
+        positions = torch.arange(width).repeat(len(self.row_keys))
+        dropped = torch.full_like(keys, num_dropped_levels(self.probability))
+        mask = keep_mask(keys, positions, self.key, dropped, x.shape[-1])
         return x * mask.view_as(x) * keep_scale(self.probability)
 
 

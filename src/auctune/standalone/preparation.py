@@ -207,7 +207,6 @@ def node_settings(
     return replace(
         settings,
         token_budget=profile.micro_batch_tokens,
-        overhead_tokens=profile.overhead_tokens,
     )
 
 

@@ -62,7 +62,6 @@ from auctune.train.cost_model import (
 )
 from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
-from auctune.train.multilora.batching import OVERHEAD_TOKENS
 from auctune.train.peak_memory import held_bytes, peak_bytes
 from auctune.train.tiny_text import texts
 from auctune.train.trainer import MultiLoraTrainer
@@ -462,14 +461,13 @@ class _Measurement:
         parameters = list(trainer.adapted.adapters.values())[-1].values.numel()
         return added / parameters
 
-    def trainer(self, budget: int, overhead: int = OVERHEAD_TOKENS) -> MultiLoraTrainer:
+    def trainer(self, budget: int) -> MultiLoraTrainer:
         # A trainer refers to itself, and its memory would stay until Python looks for such.
         gc.collect()
         return MultiLoraTrainer(
             self.base,
             backend=self.backend,
             token_budget=budget,
-            overhead_tokens=overhead,
             checkpointing=self.gradient_checkpointing,
         )
 
@@ -510,7 +508,7 @@ class _Measurement:
         `end` is the share of the time limit by which they are measured.
         """
         source = random.Random(self.seed)
-        trainer, mixes = self.trainer(budget, round(a / b)), []
+        trainer, mixes = self.trainer(budget), []
         begin = self.workload.now()
         until = max(self.until(end), begin)
         # A round of each if there is no time for more, of as many tokens as there is time for.

@@ -33,7 +33,8 @@ from auctune.domain.errors import CheckpointError
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.host import training_libraries
 from auctune.train.job import CurvePoint, JobState, LoraJob
-from auctune.train.multilora.optimizer import AdapterOptimizer, FlatAdapter
+from auctune.train.multilora.optimizer import AdapterOptimizer
+from auctune.train.multilora.weights import FlatAdapter
 from auctune.train.row_cursor import DataCounts, RowCursor
 
 

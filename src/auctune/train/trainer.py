@@ -27,12 +27,7 @@ from auctune.train.export import Exported, export_adapter, write_adapter
 from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
-from auctune.train.multilora.batching import (
-    OVERHEAD_TOKENS,
-    MicroBatcher,
-    RowBatcher,
-    TokenBudgetBatcher,
-)
+from auctune.train.multilora.batching import MicroBatcher, RowBatcher, TokenBudgetBatcher
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import TrainingTask, data_size
 from auctune.train.multilora.train_loop import TrainLoop
@@ -72,8 +67,6 @@ class MultiLoraTrainer:
         token_budget: maximum tokens of a micro-batch, padding included, in fused mode.
         exact_budget: the same in exact mode, unless it is a single row. With more than 0, results
             are bit-identical only if targets are ends of optimizer batches.
-        overhead_tokens: tokens that take as long as the overhead of a pass, as measured by a
-            profile.
         checkpointing: as of `ForwardBackward`.
         kept_epochs: number of a job's last epochs whose adapters are written, in PEFT's format, as
             `epochs/N` into its folder.
@@ -93,12 +86,10 @@ class MultiLoraTrainer:
         mode: Literal["fused", "exact"] = "fused",
         token_budget: int = 512,
         exact_budget: int = 0,
-        overhead_tokens: int = OVERHEAD_TOKENS,
         checkpointing: int = 0,
         kept_epochs: int = 0,
     ) -> None:
         check_count(token_budget, "token_budget", 1)
-        check_count(overhead_tokens, "overhead_tokens", 0)
         if mode not in ("fused", "exact"):
             raise InputError("mode", f"{mode!r}", "'fused' or 'exact'")
         if mode == "exact":
@@ -112,13 +103,13 @@ class MultiLoraTrainer:
             else backend
         )
         self.adapted = AdaptedModel(base.fresh_model(), chosen)
-        self._widths: dict[str, int] = {}
+        step = ForwardBackward(self.adapted, checkpointing=checkpointing)
         batcher: MicroBatcher = (
-            RowBatcher(self._widths, exact_budget)
+            RowBatcher(exact_budget, is_packed=step.is_packed)
             if mode == "exact"
-            else TokenBudgetBatcher(token_budget, overhead_tokens)
+            else TokenBudgetBatcher(token_budget, is_packed=step.is_packed)
         )
-        self.loop = TrainLoop(ForwardBackward(self.adapted, checkpointing=checkpointing), batcher)
+        self.loop = TrainLoop(step, batcher)
         self._places: dict[str, _LoadedJob] = {}
         # Rows that were read ahead, by file and length.
         self._tokenized: dict[tuple[Path, int], FileTokenizer] = {}
@@ -193,8 +184,6 @@ class MultiLoraTrainer:
             self.adapted.remove(name)
             raise
         self._num_loaded += 1
-        longest = max(data.longest, 0 if validation is None else validation.longest)
-        self._widths[name] = min(self._max_length(job), longest)
         self._places[job.id] = _LoadedJob(task, folder)
         notes = data_size(data, validation, self.base.context_tokens).notes(job.max_length)
         return Loaded(task.done_rows, task.total_rows, tuple(warnings), notes)
@@ -269,7 +258,7 @@ class MultiLoraTrainer:
         name = task.weights.name
         return export_adapter(
             self.base,
-            self.adapted.config(name),
+            task.weights.config,
             self.weights(job_id),
             folder,
             rows=task.rows.data.rows,
@@ -295,7 +284,7 @@ class MultiLoraTrainer:
             target = folder / f"{kept.epoch}"
             with staging_folder(target) as unfinished:
                 weights = task.weights.named(kept.values)
-                config = self.adapted.config(task.weights.name)
+                config = task.weights.config
                 write_adapter(self.base, config, weights, unfinished, metrics)
                 commit_folder(unfinished, target)
 
@@ -338,7 +327,6 @@ class MultiLoraTrainer:
         """Unload a job; what was not saved is lost."""
         place = self._place(job_id)
         self.adapted.remove(place.task.weights.name)
-        del self._widths[place.task.weights.name]
         del self._places[job_id]
 
     def _place(self, job_id: str) -> _LoadedJob:
@@ -375,7 +363,7 @@ class MultiLoraTrainer:
             loss=task.curve[-1][3] if task.curve else None,
             losses=tuple(task.curve[since:]),
             tokens_per_second=(tokens - call.first_tokens) / seconds,
-            memory_gb=task.optimizer.num_bytes / 1e9,
+            memory_gb=(task.optimizer.num_bytes + task.weights.num_cast_bytes) / 1e9,
             validation=tuple(
                 (epoch, epoch * task.counts.num_rows, loss, accuracy)
                 for epoch, loss, accuracy in task.validation

@@ -69,7 +69,7 @@ class ReducerWorker:
         import torch
 
         from auctune.train.data_parallel.reducer import FileReducer, PlanReducer
-        from auctune.train.multilora.optimizer import FlatAdapter
+        from auctune.train.multilora.weights import FlatAdapter
 
         arrays = [torch.tensor(one) for one in request.arrays]
         values = torch.zeros(request.num_parameters) if request.names else arrays[0]

@@ -30,7 +30,6 @@ class NodeSettings:
         mode: of the trainer, "fused" or "exact".
         threads: of torch on a CPU.
         token_budget: tokens of a micro-batch at most.
-        overhead_tokens: tokens that take as long as a pass itself does; None: the default.
         backend: who multiplies the adapters' matrices: "auto", "loop", "bmm" or "grouped".
         gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
         measure_seconds: time limit where it is to measure its device.
@@ -44,7 +43,6 @@ class NodeSettings:
     mode: str = "fused"
     threads: int = 1
     token_budget: int = 512
-    overhead_tokens: int | None = None
     backend: str = "auto"
     gradient_checkpointing: int = 0
     measure_seconds: float = 60.0

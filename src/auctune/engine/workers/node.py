@@ -122,7 +122,6 @@ class NodeWorker:
 
         from auctune.train.adapter_files import KEPT_EPOCHS
         from auctune.train.base import load_base
-        from auctune.train.multilora.batching import OVERHEAD_TOKENS
         from auctune.train.tiny import tiny_folder
         from auctune.train.trainer import MultiLoraTrainer
 
@@ -145,9 +144,6 @@ class NodeWorker:
             checkpointing=settings.gradient_checkpointing,
             mode="exact" if settings.mode == "exact" else "fused",
             token_budget=settings.token_budget,
-            overhead_tokens=(
-                OVERHEAD_TOKENS if settings.overhead_tokens is None else settings.overhead_tokens
-            ),
             kept_epochs=KEPT_EPOCHS,
         )
 

@@ -165,8 +165,8 @@ class GradientWorker:
         """Return the gradient of a micro-batch at the weights last taken over: a sum over tokens.
 
         Rows of the file are weighted by 1/T of their whole batch, rows of chunks by 1, as no worker
-        knows all chunks. Rows of the validation data have no gradient. Rows are padded to the
-        longest of the micro-batch, so its shape does not depend on who computes it.
+        knows all chunks. Rows of the validation data have no gradient. The shape of a pass is that
+        of its rows, and does not depend on who computes it.
 
         Raises:
             InputError: if a micro-batch of the file does not fit into memory.
@@ -195,7 +195,7 @@ class GradientWorker:
         """
         self._factory.references.clear()
         with deterministic(self._threads):
-            failed = compute_references([(self._factory, pairs)], self.step, _together)
+            failed = compute_references([(self._factory, pairs)], self.step, self._together)
         if failed is not None:
             raise _too_large(failed.rows)
 
@@ -243,7 +243,7 @@ class GradientWorker:
         Raises:
             ExportError: if what was written is not the adapter of the weights last taken over.
         """
-        config, weights = self._adapted.config(NAME), self.weights.named(self.weights.values)
+        config, weights = self.weights.config, self.weights.named(self.weights.values)
         with tempfile.TemporaryDirectory(prefix="auctune-adapter-") as space:
             folder = Path(space) / "adapter"
             if metrics is not None:
@@ -283,16 +283,15 @@ class GradientWorker:
         self, run: Callable[[MicroBatch], dict[str, Tensor]], rows: Sequence[BatchRow]
     ) -> tuple[float, int]:
         with deterministic(self._threads):
-            (batch,) = _together(rows)
+            (batch,) = self._together(rows)
             sums = run_or_out_of_memory(run, batch)
         if sums is None:
             raise _too_large(rows)
         loss, hits = sums[NAME].tolist()
         return loss, int(hits)
 
-
-def _together(rows: Sequence[BatchRow]) -> list[MicroBatch]:
-    return [MicroBatch(tuple(rows), max(map(len, rows)))]
+    def _together(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
+        return [MicroBatch(tuple(rows), self.step.is_packed)]
 
 
 def _too_large(rows: Sequence[BatchRow]) -> MemoryError:

@@ -17,7 +17,8 @@ from auctune.train.adapter_files import KEPT_EPOCHS
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import NO_GRADIENT, Contribution, Floats
 from auctune.train.job import CurvePoint, LoraJob
-from auctune.train.multilora.optimizer import AdapterOptimizer, FlatAdapter
+from auctune.train.multilora.optimizer import AdapterOptimizer
+from auctune.train.multilora.weights import FlatAdapter
 from auctune.train.reproducible import deterministic
 from auctune.train.row_cursor import DataCounts
 from auctune.train.task_state import (

@@ -1,13 +1,11 @@
 """Adapters that a process has loaded, the least recently used of them dropped for others.
 
-PEFT takes seconds to put an adapter into a base, the more the more are there, and nothing else is
-computed meanwhile. So their number is limited, and an adapter of the same settings gives its place
-to another one's weights, which takes as long as to read them.
+Their number and memory are limited. An adapter of the same settings gives its place to another
+one's weights.
 """
 
 from collections import OrderedDict
 from collections.abc import Collection
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -90,16 +88,16 @@ class AdapterPool:
         if self._checks_base:
             start.check_base(self._base.digest, "model")
         settings = start.rank, start.alpha, start.use_rslora, tuple(start.target_modules)
-        num_bytes = 4 * sum(values.size for values in weights.values())
+        size = self._base.dtype.itemsize
+        num_bytes = size * sum(values.size for values in weights.values())
         name = self._take_unused(settings, in_use) if self._is_full(1, num_bytes) else None
         if name is None:
             name = self._add(settings)
         try:
-            parameters = self.model.adapters[name].parameters
-            shapes = {key: tuple(one.shape) for key, one in parameters.items()}
-            start.check_shapes(shapes, "model")
-            for key, parameter in parameters.items():
-                parameter.data.copy_(torch.from_numpy(weights[key]))
+            adapter = self.model.adapters[name]
+            start.check_shapes(adapter.shapes, "model")
+            for key, values in adapter.named(adapter.values).items():
+                values.copy_(torch.from_numpy(weights[key]))
         except BaseException:
             self._remove(name)
             raise
@@ -125,13 +123,9 @@ class AdapterPool:
         )
         name = f"adapter-{next(self._numbers)}"
         try:
-            adapter = self.model.add(name, config, seed=0)
+            self.model.add(name, config, seed=0, trains=False)
         except InputError as error:
             raise error.within("model") from None
-        # Nothing trains here: gradients would take as much memory as the weights.
-        for parameter in adapter.parameters.values():
-            parameter.grad = None
-        self.model.adapters[name] = replace(adapter, gradients=adapter.values[:0])
         self._settings[name] = settings
         return name
 

@@ -1,7 +1,7 @@
 """Answers to many requests at once, each with the adapter of its own (continuous batching).
 
 A step reads a part of the next prompt, and draws one token of every answer under way in one pass
-through the base, whose fused layers route each row to its adapter (auctune.train.multilora.layer).
+through the base, whose layers give each row its adapter (auctune.train.multilora.layer).
 So a new request waits for no answer to end, and a long prompt holds up no answer for long. Rows
 that are scored (`ScoreRequest`) are read in such parts too.
 
@@ -50,7 +50,7 @@ from auctune.train.generation.kv_cache import KvBatch
 from auctune.train.generation.sampler import LogprobReader, Sampler, draw_tokens
 from auctune.train.generation.scoring import ScoreSum, check_scorable, read_questions
 from auctune.train.generation.text import AnswerText
-from auctune.train.multilora.layer import Routing, Segment
+from auctune.train.multilora.plan import PassPlan, Segment, plan_arrays, to_device
 from auctune.train.rows import (
     TokenizedDataSet,
     chat_prompt_tokens,
@@ -178,7 +178,7 @@ class Engine:
         self._kv = KvBatch(base.device)
         # The answers under way, by their rows in `_kv`.
         self._rows: list[_Answer] = []
-        self._routing: Routing | None = None
+        self._plan: PassPlan | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -359,7 +359,7 @@ class Engine:
     def _load(self, adapter: Path | None) -> str:
         """Return the name of an adapter, which is loaded if it is not yet."""
         # The layers change, and so may the names of adapters.
-        self._routing = None
+        self._plan = None
         if adapter is None:
             return _BASE
         answers = (*self._rows, *(one for reading in self._readings for one in reading.answers))
@@ -389,8 +389,8 @@ class Engine:
             last = len(ids) - 1
             for first in range(0, last, self._chunk):
                 end = min(first + self._chunk, last)
-                routing = self._route([adapter], end - first)
-                logits = self._logits(kv, ids[first:end].unsqueeze(0), routing)
+                plan = self._plan_pass([adapter], end - first)
+                logits = self._logits(kv, ids[first:end].unsqueeze(0), plan)
                 total.add(logits[0], tokenized.labels[first + 1 : end + 1])
                 yield RowScored(len(ids)) if end == last else None
         yield RowsScored(total.score())
@@ -400,8 +400,8 @@ class Engine:
         kv, first = reading.kv, reading.num_read
         if reading.logits is None:
             part = reading.tokens[first : first + self._chunk]
-            routing = self._route([reading.answers[0].adapter], len(part))
-            logits = self._pass(kv, torch.tensor([part], device=self._base.device), routing)
+            plan = self._plan_pass([reading.answers[0].adapter], len(part))
+            logits = self._pass(kv, torch.tensor([part], device=self._base.device), plan)
             reading.num_read += len(part)
             if reading.num_read < len(reading.tokens):
                 return
@@ -413,27 +413,27 @@ class Engine:
         reading.answers = reading.answers[count:]
         if not reading.answers:
             self._readings.popleft()
-        self._routing = None
+        self._plan = None
         yield from self._draw(reading.logits.expand(count, -1), len(self._rows) - count)
 
     def _draw_next(self) -> Iterator[Reply]:
         """Pass the last token of each answer through the model, and draw the next one."""
-        if self._routing is None:
-            self._routing = self._route([answer.adapter for answer in self._rows], 1)
+        if self._plan is None:
+            self._plan = self._plan_pass([answer.adapter for answer in self._rows], 1)
         ids = torch.tensor([[one.drawn[-1]] for one in self._rows], device=self._base.device)
-        yield from self._draw(self._pass(self._kv, ids, self._routing), 0)
+        yield from self._draw(self._pass(self._kv, ids, self._plan), 0)
 
-    def _pass(self, kv: KvBatch, ids: Tensor, routing: Routing) -> Tensor:
+    def _pass(self, kv: KvBatch, ids: Tensor, plan: PassPlan) -> Tensor:
         """Return the logits after the last of some new tokens [rows, width]: [rows, vocabulary]."""
-        logits: Tensor = self._logits(kv, ids, routing, **self._options)[:, -1].float()
+        logits: Tensor = self._logits(kv, ids, plan, **self._options)[:, -1].float()
         return logits
 
-    def _logits(self, kv: KvBatch, ids: Tensor, routing: Routing, **options: Any) -> Tensor:
+    def _logits(self, kv: KvBatch, ids: Tensor, plan: PassPlan, **options: Any) -> Tensor:
         """Return the logits after new tokens [rows, width]: [rows, width, vocabulary]."""
         width = ids.shape[1]
         starts = torch.tensor(kv.lengths, device=ids.device).unsqueeze(1)
         positions = starts + torch.arange(width, device=ids.device)
-        with self._pool.model.routing_context.active(routing):
+        with self._pool.model.context.active(plan):
             found = self._model(
                 input_ids=ids,
                 attention_mask=kv.mask(width),
@@ -446,15 +446,16 @@ class Engine:
         logits: Tensor = found.logits
         return logits
 
-    def _route(self, adapters: Sequence[str], width: int) -> Routing:
-        """Return a routing of rows to adapters; neighbours with the same one are one segment."""
+    def _plan_pass(self, adapters: Sequence[str], width: int) -> PassPlan:
+        """Return the plan of rows of adapters; neighbours with the same one are one segment."""
         segments, first = [], 0
         for adapter, rows in groupby(adapters):
-            last = first + len(list(rows))
-            segments.append(Segment(adapter, first, last))
+            last = first + width * len(list(rows))
+            if adapter != _BASE:
+                segments.append(Segment(self._pool.model.adapters[adapter], first, last))
             first = last
-        keys = torch.zeros(len(adapters), dtype=torch.int64, device=self._base.device)
-        return Routing(tuple(segments), keys, width)
+        tensors = to_device(plan_arrays(segments, first), self._base.device)
+        return PassPlan(segments, tensors)
 
     def _draw(self, logits: Tensor, first: int) -> Iterator[Reply]:
         """Draw a token for each row from `first` on, from logits [rows, vocabulary]."""
@@ -526,7 +527,7 @@ class Engine:
         self._kv.remove(row)
         self._rows[row] = self._rows[-1]
         self._rows.pop()
-        self._routing = None
+        self._plan = None
 
 
 def end_tokens(base: Base) -> frozenset[int]:

@@ -1,21 +1,23 @@
-"""The adapters on one base model: PEFT makes, names and saves them, here they are trained.
+"""The adapters on one base model: PEFT names and saves them, here they are made and trained.
 
-PEFT keeps one adapter active and freezes the others; here all of them train at once, so parameters
-are held by name. All parameters of an adapter lie in one flat tensor and its gradients in another,
-of which PEFT's parameters are views: the norm, the optimizer and a checkpoint each see one tensor.
+PEFT knows which modules an adapter is on, and takes seconds to put it there. So it does that once
+for each choice of modules, on a copy of the base without weights; what it found tells names and
+shapes, which is all that an adapter needs: its flat tensors, and views of them by layer.
 """
 
+import copy
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, get_peft_model
 from peft.tuners.lora.layer import LoraLayer
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from auctune.device_profile import module_pattern
@@ -25,28 +27,16 @@ from auctune.train.adapter_files import PREFIX, REFUSED, read_start
 from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend
-from auctune.train.multilora.frozen import patch_frozen_linears
-from auctune.train.multilora.layer import MultiLoraLinear, RoutingContext, custom_modules
-from auctune.train.multilora.optimizer import FlatAdapter
+from auctune.train.multilora.frozen import choose_linear, use_native_gelu
+from auctune.train.multilora.layer import patch_linears
+from auctune.train.multilora.plan import PassContext
+from auctune.train.multilora.weights import LORA_A, LORA_B, AdapterWeights, new_weights
 
 # Tokens of a row of the pass that finds out which modules see whole rows.
 _DRY_WIDTH = 8
 # Rows of other tokens differ by far more than this, the same ones beside other rows by less.
 _DRY_RTOL = 0.05
-
-
-@dataclass(frozen=True)
-class AdapterWeights(FlatAdapter):
-    """One adapter on a model.
-
-    Attributes:
-        name: PEFT's name for the adapter.
-        parameters: PEFT's, views of `values`, by their names in the model, the adapter's own name
-            left out.
-    """
-
-    name: str
-    parameters: dict[str, nn.Parameter]
+_EXPECTED = "names of linear modules of the base"
 
 
 @torch.no_grad()
@@ -65,8 +55,8 @@ def load_start(adapter: AdapterWeights, job: LoraJob, base_digest: str) -> None:
         raise InputError(place, found, "files that stay as they are")
     start.check_base(base_digest, place)
     start.check_shapes(adapter.shapes, place)
-    for name, parameter in adapter.parameters.items():
-        parameter.copy_(torch.from_numpy(weights[name]))
+    for name, values in adapter.named(adapter.values).items():
+        values.copy_(torch.from_numpy(weights[name]))
 
 
 def check_start(base: Base, start: StartAdapter, place: str) -> None:
@@ -85,24 +75,9 @@ def adapter_shapes(start: StartAdapter, model: PreTrainedModel) -> Shapes:
     Raises:
         InputError: if the base does not have its target modules.
     """
-    config = LoraConfig(
-        task_type="CAUSAL_LM",
-        r=start.rank,
-        target_modules=list(start.target_modules) or "all-linear",
-    )
-    with torch.device("meta"), _peft_warnings():
-        bare = AutoModelForCausalLM.from_config(model.config)
-        try:
-            adapted = get_peft_model(bare, config)
-        except ValueError as error:
-            raise InputError(
-                "target_modules", str(error).splitlines()[0], "names of linear modules of the base"
-            ) from None
-    return {
-        name.removeprefix(PREFIX).replace(".default.", "."): tuple(parameter.shape)
-        for name, parameter in adapted.named_parameters()
-        if ".lora_" in name
-    }
+    targets = list(start.target_modules) or "all-linear"
+    config = LoraConfig(task_type="CAUSAL_LM", r=start.rank, target_modules=targets)
+    return match_modules(model, config).shapes(start.rank)
 
 
 def lora_config(job: LoraJob, model: PreTrainedModel) -> LoraConfig:
@@ -118,129 +93,141 @@ def lora_config(job: LoraJob, model: PreTrainedModel) -> LoraConfig:
     )
 
 
+@dataclass(frozen=True)
+class MatchedModules:
+    """Linear modules of a base that an adapter is on.
+
+    Attributes:
+        targets: the names by which PEFT finds them.
+        modules: input and output features of each, by its name, in the order of the base.
+    """
+
+    targets: frozenset[str]
+    modules: Mapping[str, tuple[int, int]]
+
+    def shapes(self, rank: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of an adapter's parameters, by their names in the base."""
+        return {
+            module + part: shape
+            for module, (inputs, outputs) in self.modules.items()
+            for part, shape in ((LORA_A, (rank, inputs)), (LORA_B, (outputs, rank)))
+        }
+
+
+def match_modules(model: PreTrainedModel, config: LoraConfig) -> MatchedModules:
+    """Return the modules of a base that PEFT would put an adapter on.
+
+    PEFT does put one on a copy of the base whose weights take no memory.
+
+    Raises:
+        InputError: if there are none, or one of them is not linear.
+    """
+    bare = _without_weights(model)
+    wanted = LoraConfig(task_type="CAUSAL_LM", r=1, target_modules=config.target_modules)
+    try:
+        with _peft_warnings(), torch.random.fork_rng(devices=[]):
+            adapted = get_peft_model(bare, wanted)
+    except ValueError as error:
+        raise InputError("target_modules", str(error).splitlines()[0], _EXPECTED) from None
+    found = {}
+    for name, module in adapted.named_modules():
+        if isinstance(module, LoraLayer):
+            key = name.removeprefix(PREFIX)
+            if not isinstance(module.get_base_layer(), nn.Linear | Conv1D):
+                kind = type(module.get_base_layer()).__name__
+                raise InputError(
+                    "target_modules", f"{key} is of type {kind}, which is not linear", _EXPECTED
+                )
+            found[key] = module.in_features, module.out_features
+    targets = adapted.peft_config["default"].target_modules
+    return MatchedModules(frozenset(targets), found)
+
+
+def _without_weights(model: PreTrainedModel) -> PreTrainedModel:
+    """Return a copy of a model's modules whose weights take no memory."""
+    shared: dict[int, Tensor] = {
+        id(one): nn.Parameter(torch.empty_like(one, device="meta"), requires_grad=False)
+        for one in model.parameters()
+    }
+    shared |= {id(one): torch.empty_like(one, device="meta") for one in model.buffers()}
+    bare: PreTrainedModel = copy.deepcopy(model, shared)
+    # PEFT would ask packed weights how they are packed.
+    bare.is_loaded_in_4bit = False
+    return bare
+
+
 class AdaptedModel:
     """A frozen base model and the adapters on it.
 
     Args:
-        model: its modules are replaced in place; its weights are never written.
+        model: its modules are changed in place; its weights are never written.
         backend: who multiplies the adapters' matrices.
+
+    Attributes:
+        linear: the product with frozen weights.
+        context: of the running pass.
+        adapters: by their names.
     """
 
     def __init__(self, model: PreTrainedModel, backend: Backend) -> None:
         self.model = model
         self.backend = backend
-        self.linear = patch_frozen_linears(model)
-        self.routing_context = RoutingContext()
+        weights = next(model.parameters())
+        self.device, self._dtype = weights.device, weights.dtype
+        self.linear = choose_linear(self.device, self._dtype)
+        self.context = PassContext(self.device)
         self.adapters: dict[str, AdapterWeights] = {}
-        self.peft: PeftModel | None = None
-        self._unrouted: frozenset[str] | None = None
+        self._matched: dict[tuple[str, ...], MatchedModules] = {}
+        use_native_gelu(model)
+        patch_linears(model, self.context, self.linear, backend)
 
-    def add(self, name: str, config: LoraConfig, seed: int) -> AdapterWeights:
+    def add(
+        self, name: str, config: LoraConfig, seed: int, *, trains: bool = True
+    ) -> AdapterWeights:
         """Put in a new adapter: A as PEFT draws it, but from `seed` alone; B zero.
+
+        Args:
+            name: of the adapter.
+            config: PEFT's; its target modules become the names of those that were found.
+            seed: of A.
+            trains: whether it has gradients, and values in float32; if not, they are not drawn.
 
         Raises:
             InputError: if the configuration asks for what is not supported, or names modules that
                 the base does not have, that are not linear, or that see tokens picked from rows.
         """
         check_config(config)
-        mapping = custom_modules(self.routing_context, self.backend, self.linear)
-        config._register_custom_module(mapping)
-        if self._unrouted is None:
-            self._unrouted = unrouted_modules(self.model)
-        try:
-            self._inject(name, config)
-            adapter = self._flatten(name)
+        matched = self._match(config)
+        config.target_modules = set(matched.targets)
+        shapes = matched.shapes(config.r)
+        adapter = new_weights(name, config, shapes, self.device, self._dtype, trains=trains)
+        if trains:
             _draw(adapter, seed)
-        except ValueError as error:
-            self._forget(name)
-            raise InputError(
-                "target_modules", str(error).splitlines()[0], "names of linear modules of the base"
-            ) from None
-        except BaseException:
-            # Memory that runs out leaves a part of the layers behind.
-            self._forget(name)
-            raise
-        for kept in self.adapters.values():
-            _set_trainable(kept)
         self.adapters[name] = adapter
         return adapter
 
     def remove(self, name: str) -> None:
         """Take an adapter out, its memory with it."""
         del self.adapters[name]
-        self._forget(name)
 
-    def config(self, name: str) -> LoraConfig:
-        """PEFT's configuration of an adapter, its target modules known."""
-        assert self.peft is not None
-        config = self.peft.peft_config[name]
-        assert isinstance(config, LoraConfig)
-        return config
+    def _match(self, config: LoraConfig) -> MatchedModules:
+        """Return the modules that a configuration names; it takes seconds once for each choice."""
+        named = config.target_modules or ()
+        key = (named,) if isinstance(named, str) else tuple(sorted(named))
+        if key not in self._matched:
+            matched = match_modules(self.model, config)
+            refused = self._unrouted
+            for module in matched.modules:
+                if module_pattern(module) in refused:
+                    found = f"{module} sees tokens picked from rows"
+                    found += ", where jobs cannot be told apart"
+                    raise InputError("target_modules", found, _EXPECTED)
+            self._matched[key] = matched
+        return self._matched[key]
 
-    def _inject(self, name: str, config: LoraConfig) -> None:
-        # PEFT draws the start of each matrix from the global state, which is not ours to move.
-        with torch.random.fork_rng(devices=[]), _peft_warnings():
-            if self.peft is None:
-                self.peft = get_peft_model(self.model, config, adapter_name=name)
-            else:
-                self.peft.add_adapter(name, config)
-        self._deactivate()
-        self._check_linear(name)
-        self._check_routed(name)
-
-    def _check_linear(self, name: str) -> None:
-        for key, module in self.model.named_modules():
-            if isinstance(module, LoraLayer) and not isinstance(module, MultiLoraLinear):
-                held = {*module.lora_A, *module.lora_embedding_A}
-                if name in held:
-                    kind = type(module.get_base_layer()).__name__
-                    raise ValueError(f"{key} is of type {kind}, which is not linear")
-
-    def _check_routed(self, name: str) -> None:
-        for key, module in self.model.named_modules():
-            has_adapter = isinstance(module, MultiLoraLinear) and name in module.lora_A
-            if has_adapter and module_pattern(key) in (self._unrouted or ()):
-                raise ValueError(
-                    f"{key} sees tokens picked from rows, where jobs cannot be told apart"
-                )
-
-    def _deactivate(self) -> None:
-        # Without an active adapter PEFT has none to switch to, with a warning, on a removal.
-        for layer in self._layers():
-            layer.set_adapter([])
-
-    def _forget(self, name: str) -> None:
-        self._deactivate()
-        if self.peft is not None and name in self.peft.peft_config:
-            self.peft.delete_adapter(name)
-        # PEFT forgets its configuration of an adapter that it failed to put in, not the layers.
-        for module in self.model.modules():
-            if isinstance(module, LoraLayer):
-                module.delete_adapter(name)
-        for kept in self.adapters.values():
-            _set_trainable(kept)
-
-    def _layers(self) -> list[MultiLoraLinear]:
-        return [module for module in self.model.modules() if isinstance(module, MultiLoraLinear)]
-
-    def _flatten(self, name: str) -> AdapterWeights:
-        middle = f".{name}."
-        found = {
-            key.replace(middle, "."): parameter
-            for key, parameter in self.model.named_parameters()
-            if middle in key
-        }
-        total = sum(parameter.numel() for parameter in found.values())
-        device = next(iter(found.values())).device
-        values = torch.empty(total, device=device)
-        shapes = {key: tuple(parameter.shape) for key, parameter in found.items()}
-        adapter = AdapterWeights(shapes, values, torch.zeros_like(values), name, found)
-        places, gradients = adapter.named(adapter.values), adapter.named(adapter.gradients)
-        for key, parameter in found.items():
-            parameter.data = places[key].copy_(parameter.data)
-            parameter.grad = gradients[key]
-        _set_trainable(adapter)
-        return adapter
+    @cached_property
+    def _unrouted(self) -> frozenset[str]:
+        return unrouted_modules(self.model)
 
 
 @contextmanager
@@ -320,19 +307,14 @@ def check_config(config: LoraConfig) -> None:
         )
 
 
-def _set_trainable(adapter: AdapterWeights) -> None:
-    for parameter in adapter.parameters.values():
-        parameter.requires_grad_(True)
-
-
 @torch.no_grad()
 def _draw(adapter: AdapterWeights, seed: int) -> None:
     # On the CPU, as generators of other devices draw other numbers.
     generator = torch.Generator().manual_seed(seed)
-    for name, parameter in adapter.parameters.items():
-        if ".lora_A." in name:
-            start = torch.empty(parameter.shape)
+    for name, values in adapter.named(adapter.values).items():
+        if name.endswith(LORA_A):
+            start = torch.empty(values.shape)
             nn.init.kaiming_uniform_(start, a=math.sqrt(5), generator=generator)
-            parameter.copy_(start)
+            values.copy_(start)
         else:
-            parameter.zero_()
+            values.zero_()

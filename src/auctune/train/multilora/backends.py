@@ -1,22 +1,23 @@
-"""Products of the tokens of a batch with the small matrices of their own adapters.
+"""Products of the tokens of a pass with the matrices of their own adapters.
 
-A batch of N tokens is cut into segments; segment i, tokens first_i <= n < last_i, has its own
-matrix W_i. LoRA's forward and backward passes need two products only:
+The N tokens of a pass are cut into segments; segment i, tokens first_i <= n < last_i, has an
+adapter of rank r_i with matrices A_i [r_i, in] and B_i [out, r_i] on the layer. With s_n the scale
+of token n, x its input, g the gradient of its output y:
 
-    add:    Y[n]  +=  X[n] W_i              for n in segment i
-    outer:  G_i   =   sum over n in segment i of  X[n]^T Z[n]
+    forward:    h[n] = s_n x[n] A_i^T               y[n] += h[n] B_i^T
+    backward:   d[n] = s_n g[n] B_i                 gradient of x[n] += d[n] A_i
+                gradient of A_i += sum d[n]^T x[n]  gradient of B_i += sum g[n]^T h[n]
 
-Shapes: N tokens, n segments, r_i an adapter's rank, R = max r_i, D the features of a module.
-Where W_i has fewer rows than X has columns, or fewer columns than Y, the rest counts as zero:
-so ranks may differ.
+where sums are over the tokens of segment i. Ranks may differ.
 
 | backend | how | where it pays |
 | --- | --- | --- |
-| loop | one matrix product a segment | any device; few or long segments |
-| bmm | one batched product over stacked, padded matrices | many short segments, equally long |
+| loop | matrix products a segment | any device; few or long segments |
+| bmm | batched products over stacked, padded matrices | many short segments, equally long |
 | grouped | torch's grouped_mm | CUDA in bfloat16, compute capability 9.x or 10.x; any lengths |
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -27,6 +28,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from auctune.domain.errors import InputError
+from auctune.train.multilora.plan import LayerSegment
 
 # grouped_mm wants rows of whole 16-byte blocks: 8 numbers of 2 bytes.
 GROUPED_ALIGNMENT = 8
@@ -37,68 +39,157 @@ GROUPED_CAPABILITIES = (9, 10)
 Bounds = tuple[tuple[int, int], ...]
 """First and last (exclusive) token of each segment."""
 
-Matrices = Tensor | Sequence[Tensor]
-"""A matrix for each segment: one tensor [n, rows, columns], or several, each as large as it is."""
-
 
 class Backend(Protocol):
-    """Implementation of the two products; see the module's formulas."""
+    """Implementation of the products; see the module's formulas."""
 
     name: str
 
-    def gather(
-        self, weights: Sequence[Tensor], rows: int, columns: int, dtype: torch.dtype
-    ) -> Matrices:
-        """Return weights, each [<= rows, <= columns], as `add` takes them, in a type.
+    def forward(
+        self, y: Tensor, x: Tensor, segments: Sequence[LayerSegment], scale: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Add the adapters' part to y.
 
-        A stack has the least size that the products can use, not below rows and columns.
+        Args:
+            y, x: [N, out], [N, in].
+            segments: one at least.
+            scale: float32 [N, 1].
+
+        Returns:
+            What `backward` needs of it.
         """
 
-    def add(self, into: Tensor, x: Tensor, weights: Matrices, bounds: Bounds) -> None:
-        """Add x[N, d_in] times each token's weights[i] [<= d_in, <= d_out] to into[N, d_out]."""
+    def backward(
+        self,
+        gradient: Tensor,
+        x: Tensor,
+        saved: Sequence[Tensor],
+        segments: Sequence[LayerSegment],
+        scale: Tensor,
+        grad_x: Tensor | None,
+    ) -> None:
+        """Add to the gradients of the adapters' matrices, and to that of x.
 
-    def outer(
-        self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
-    ) -> list[Tensor]:
-        """Return for each segment left[:, :r_i]^T right: [r_i, D], of left [N, R], right [N, D]."""
+        Args:
+            gradient: of y, [N, out], contiguous.
+            x, segments, scale: as of `forward`.
+            saved: what `forward` returned.
+            grad_x: [N, in], or `None` where x needs no gradient.
+        """
 
 
 class LoopBackend:
-    """One product a segment."""
+    """Products segment by segment."""
 
     name = "loop"
 
-    def gather(
-        self, weights: Sequence[Tensor], rows: int, columns: int, dtype: torch.dtype
-    ) -> Matrices:
-        return tuple(weight.to(dtype) for weight in weights)
+    def forward(
+        self, y: Tensor, x: Tensor, segments: Sequence[LayerSegment], scale: Tensor
+    ) -> tuple[Tensor, ...]:
+        hidden = []
+        for first, last, (a, b, *_) in segments:
+            own = (x[first:last] @ a.t()).mul_(scale[first:last])
+            y[first:last].addmm_(own, b.t())
+            hidden.append(own)
+        return tuple(hidden)
 
-    def add(self, into: Tensor, x: Tensor, weights: Matrices, bounds: Bounds) -> None:
-        for (first, last), weight in zip(bounds, weights, strict=True):
-            rows, columns = weight.shape
-            into[first:last, :columns].addmm_(x[first:last, :rows], weight)
+    def backward(
+        self,
+        gradient: Tensor,
+        x: Tensor,
+        saved: Sequence[Tensor],
+        segments: Sequence[LayerSegment],
+        scale: Tensor,
+        grad_x: Tensor | None,
+    ) -> None:
+        for (first, last, (a, b, grad_a, grad_b)), hidden in zip(segments, saved, strict=True):
+            own = gradient[first:last]
+            hidden_gradient = (own @ b).mul_(scale[first:last])
+            _add_product(grad_a, hidden_gradient.t(), x[first:last])
+            _add_product(grad_b, own.t(), hidden)
+            if grad_x is not None:
+                grad_x[first:last].addmm_(hidden_gradient, a)
 
-    def outer(
-        self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
-    ) -> list[Tensor]:
-        return [
-            left[first:last, :rank].t() @ right[first:last]
-            for rank, (first, last) in zip(ranks, bounds, strict=True)
+
+def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
+    if left.dtype is into.dtype:
+        into.addmm_(left, right)
+    else:
+        into += left @ right
+
+
+class _StackedBackend(ABC):
+    """Products of all segments at once, over stacks of matrices that are padded to the largest."""
+
+    alignment = 1
+
+    def forward(
+        self, y: Tensor, x: Tensor, segments: Sequence[LayerSegment], scale: Tensor
+    ) -> tuple[Tensor, ...]:
+        bounds = _bounds(segments)
+        rank = max(len(one.factors.a) for one in segments)
+        lora_a = self._stack([one.factors.a for one in segments], rank, x.shape[1])
+        lora_b = self._stack([one.factors.b for one in segments], y.shape[1], rank)
+        hidden = x.new_zeros(len(x), lora_a.shape[1])
+        self._add(hidden, x, lora_a.transpose(1, 2), bounds)
+        hidden *= scale
+        self._add(y, hidden, lora_b.transpose(1, 2), bounds)
+        return hidden, lora_a, lora_b
+
+    def backward(
+        self,
+        gradient: Tensor,
+        x: Tensor,
+        saved: Sequence[Tensor],
+        segments: Sequence[LayerSegment],
+        scale: Tensor,
+        grad_x: Tensor | None,
+    ) -> None:
+        hidden, lora_a, lora_b = saved
+        bounds = _bounds(segments)
+        hidden_gradient = torch.zeros_like(hidden)
+        self._add(hidden_gradient, gradient, lora_b, bounds)
+        hidden_gradient *= scale
+        of_a = self._outer(hidden_gradient, x, bounds)
+        of_b = self._outer(hidden, gradient, bounds)
+        for (_, _, (a, _, grad_a, grad_b)), one, other in zip(segments, of_a, of_b, strict=True):
+            grad_a += one[: len(a), : grad_a.shape[1]]
+            grad_b += other[: len(a), : len(grad_b)].t()
+        if grad_x is not None:
+            self._add(grad_x, hidden_gradient, lora_a, bounds)
+
+    def _stack(self, matrices: Sequence[Tensor], rows: int, columns: int) -> Tensor:
+        """Return [n, >= rows, >= columns], aligned, of matrices that are no larger."""
+        rows, columns = self._align(rows), self._align(columns)
+        is_full = all(one.shape == (rows, columns) for one in matrices)
+        make = matrices[0].new_empty if is_full else matrices[0].new_zeros
+        stacked = make((len(matrices), rows, columns))
+        places = [
+            place[: one.shape[0], : one.shape[1]]
+            for place, one in zip(stacked, matrices, strict=True)
         ]
+        # One launch for all.
+        torch._foreach_copy_(places, list(matrices))
+        return stacked
+
+    def _align(self, size: int) -> int:
+        return -(-size // self.alignment) * self.alignment
+
+    @abstractmethod
+    def _add(self, into: Tensor, x: Tensor, stacked: Tensor, bounds: Bounds) -> None:
+        """Add x[N, d_in] times each token's matrix [>= d_in, >= d_out] to into[N, d_out]."""
+
+    @abstractmethod
+    def _outer(self, left: Tensor, right: Tensor, bounds: Bounds) -> Sequence[Tensor]:
+        """Return for each segment left^T right [>= R, >= D], of left [N, R], right [N, D]."""
 
 
-class BmmBackend:
+class BmmBackend(_StackedBackend):
     """One batched product; segments of unequal length are padded to the longest."""
 
     name = "bmm"
 
-    def gather(
-        self, weights: Sequence[Tensor], rows: int, columns: int, dtype: torch.dtype
-    ) -> Matrices:
-        return stack_padded(weights, rows, columns, dtype)
-
-    def add(self, into: Tensor, x: Tensor, weights: Matrices, bounds: Bounds) -> None:
-        stacked = stack_padded(weights, x.shape[1], into.shape[1], x.dtype)
+    def _add(self, into: Tensor, x: Tensor, stacked: Tensor, bounds: Bounds) -> None:
         if is_uniform(bounds):
             whole = slice(bounds[0][0], bounds[-1][1])
             length = bounds[0][1] - bounds[0][0]
@@ -109,14 +200,12 @@ class BmmBackend:
         for (first, last), segment in zip(bounds, product, strict=True):
             into[first:last] += segment[: last - first]
 
-    def outer(
-        self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
-    ) -> list[Tensor]:
+    def _outer(self, left: Tensor, right: Tensor, bounds: Bounds) -> Sequence[Tensor]:
         product = stack_segments(left, bounds).transpose(1, 2) @ stack_segments(right, bounds)
-        return [segment[:rank] for segment, rank in zip(product, ranks, strict=True)]
+        return list(product)
 
 
-class GroupedBackend:
+class GroupedBackend(_StackedBackend):
     """torch's grouped_mm: on CUDA one kernel for all segments, whatever their lengths.
 
     It runs on a CPU too, slowly, which serves the tests; `choose_backend` offers it on CUDA in
@@ -124,33 +213,22 @@ class GroupedBackend:
     """
 
     name = "grouped"
+    alignment = GROUPED_ALIGNMENT
 
-    def gather(
-        self, weights: Sequence[Tensor], rows: int, columns: int, dtype: torch.dtype
-    ) -> Matrices:
-        return stack_padded(weights, align(rows), align(columns), dtype)
-
-    def add(self, into: Tensor, x: Tensor, weights: Matrices, bounds: Bounds) -> None:
-        rows, columns = align(x.shape[1]), align(into.shape[1])
-        stacked = stack_padded(weights, rows, columns, x.dtype)
+    def _add(self, into: Tensor, x: Tensor, stacked: Tensor, bounds: Bounds) -> None:
         first, last = bounds[0][0], bounds[-1][1]
-        padded = pad_columns(x[first:last], rows)
+        padded = pad_columns(x[first:last], stacked.shape[1])
         ends = _group_ends(bounds, x.device)
         product = functional.grouped_mm(padded, self._with_gaps(stacked, bounds), offs=ends)
         into[first:last] += product[:, : into.shape[1]]
 
-    def outer(
-        self, left: Tensor, right: Tensor, ranks: Sequence[int], bounds: Bounds
-    ) -> list[Tensor]:
+    def _outer(self, left: Tensor, right: Tensor, bounds: Bounds) -> Sequence[Tensor]:
         first, last = bounds[0][0], bounds[-1][1]
-        padded = pad_columns(left[first:last], align(left.shape[1]))
-        wide = pad_columns(right[first:last], align(right.shape[1]))
+        padded = pad_columns(left[first:last], self._align(left.shape[1]))
+        wide = pad_columns(right[first:last], self._align(right.shape[1]))
         ends = _group_ends(bounds, left.device)
         product = functional.grouped_mm(padded.t(), wide, offs=ends)
-        kept = [index for index, is_gap in enumerate(gaps(bounds)) if not is_gap]
-        return [
-            product[index, :rank, : right.shape[1]] for index, rank in zip(kept, ranks, strict=True)
-        ]
+        return [product[index] for index, is_gap in enumerate(gaps(bounds)) if not is_gap]
 
     @staticmethod
     def _with_gaps(stacked: Tensor, bounds: Bounds) -> Tensor:
@@ -160,6 +238,10 @@ class GroupedBackend:
         whole = stacked.new_zeros(len(pattern), *stacked.shape[1:])
         whole[[index for index, is_gap in enumerate(pattern) if not is_gap]] = stacked
         return whole
+
+
+def _bounds(segments: Sequence[LayerSegment]) -> Bounds:
+    return tuple((one.first, one.last) for one in segments)
 
 
 @lru_cache(maxsize=64)
@@ -188,11 +270,6 @@ def gaps(bounds: Bounds) -> list[bool]:
     return pattern
 
 
-def align(size: int) -> int:
-    """Return the least multiple of the alignment that is not below `size`."""
-    return -(-size // GROUPED_ALIGNMENT) * GROUPED_ALIGNMENT
-
-
 def pad_columns(x: Tensor, columns: int) -> Tensor:
     """Return x [N, D] with zeros up to `columns`; x itself where it is as wide and contiguous."""
     if x.shape[1] < columns:
@@ -215,29 +292,6 @@ def stack_segments(x: Tensor, bounds: Bounds) -> Tensor:
         length = bounds[0][1] - bounds[0][0]
         return x[bounds[0][0] : bounds[-1][1]].view(len(bounds), length, -1)
     return pad_sequence([x[first:last] for first, last in bounds], batch_first=True)
-
-
-def stack_padded(weights: Matrices, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
-    """Return [n, rows, columns] of matrices that are no larger; zeros where they are smaller."""
-    if isinstance(weights, Tensor) and weights.shape[1:] == (rows, columns):
-        return weights
-    is_full = all(weight.shape == (rows, columns) for weight in weights)
-    size, make = (len(weights), rows, columns), torch.empty if is_full else torch.zeros
-    stacked = make(size, dtype=dtype, device=weights[0].device)
-    places = [
-        place[: weight.shape[0], : weight.shape[1]]
-        for place, weight in zip(stacked, weights, strict=True)
-    ]
-    # One launch for all, the change of types with it.
-    torch._foreach_copy_(places, list(weights))
-    return stacked
-
-
-def transposed(weights: Matrices) -> Matrices:
-    """Return each matrix transposed; nothing is copied."""
-    if isinstance(weights, Tensor):
-        return weights.transpose(1, 2)
-    return tuple(weight.t() for weight in weights)
 
 
 def grouped_obstacle(device: torch.device, dtype: torch.dtype) -> str:

@@ -1,28 +1,21 @@
 """Cutting the rows of all jobs into micro-batches.
 
-A micro-batch of m rows, the longest of w tokens, computes m w tokens, padding included, in a time
-of about a + b m w. Rows are sorted by length and cut where the sum of times over all micro-batches
-is least, with m w <= budget:
-
-    best(j) = min over i < j of  best(i) + a/b + (j - i) w_j        (j rows, shortest first)
-
-a/b, the overhead of a pass in tokens, is what fusing saves and bucketing spends. A row longer than
-the budget goes alone. Sums of gradients do not depend on the cut, but for rounding. What is cut are
-units: a row, or the two rows of a pair, which stay together.
+A micro-batch takes a time of about a + b n for its n tokens, so the fewer there are the better:
+rows are put into one as long as they fit into the budget of tokens. Most models take rows one after
+the other, as one stream of tokens; others take padded rows, and those of like length go together. A
+row longer than the budget goes alone. Sums of gradients do not depend on the cut, but for rounding.
+What is cut are units: a row, or the two rows of a pair, which stay together.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
+from functools import cached_property
+from itertools import groupby
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Where no profile says it, as of one CPU core: a small pass costs as much as some 32 tokens. Of a
-# GPU it is thousands.
-OVERHEAD_TOKENS = 32
 _FIRST_PASSES_TO_GROW = 16
 
 
@@ -55,25 +48,47 @@ class BatchRow:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows that go through the model together, those of one adapter adjacent."""
+    """Rows that go through the model together, those of one adapter adjacent.
+
+    Attributes:
+        rows: their tokens, in this order, are those of the pass.
+        is_packed: whether they lie one after the other; else each is padded to the longest.
+    """
 
     rows: tuple[BatchRow, ...]
-    width: int
+    is_packed: bool
 
     @property
     def num_units(self) -> int:
         """Rows that are no pairs, and pairs."""
         return len(units_of(self.rows))
 
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each row."""
+        return np.array([len(row) for row in self.rows], np.int64)
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longest row."""
+        return int(self.lengths.max())
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """First token of each row in the pass, and the end of the last."""
+        if self.is_packed:
+            return np.concatenate([[0], self.lengths.cumsum()])
+        return np.arange(len(self.rows) + 1) * self.width
+
     @property
     def num_tokens(self) -> int:
         """Tokens computed, padding included."""
-        return len(self.rows) * self.width
+        return int(self.starts[-1])
 
     @property
     def num_real_tokens(self) -> int:
         """Tokens of the rows themselves."""
-        return sum(map(len, self.rows))
+        return int(self.lengths.sum())
 
 
 def units_of(rows: Sequence[BatchRow]) -> list[tuple[BatchRow, ...]]:
@@ -114,27 +129,27 @@ class TokenBudgetBatcher:
     Where memory runs out the budget is halved. It doubles again after a number of passes that used
     more than half of it, since what was short may have been short for a moment only: another job's
     memory, or fragments of it. Each shortage doubles that number.
+
+    Args:
+        budget: tokens of a pass at most, padding included, unless it is a single unit.
+        is_packed: as of `MicroBatch`.
     """
 
     keeps_references = True
 
-    def __init__(self, budget: int, overhead: int = OVERHEAD_TOKENS) -> None:
+    def __init__(self, budget: int, *, is_packed: bool) -> None:
         self.budget = self._max_budget = budget
-        self.overhead = overhead
+        self._is_packed = is_packed
         self._passes_to_grow = _FIRST_PASSES_TO_GROW
         self._passes = 0
 
     def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
-        # The sort is stable: rows of equal length stay by job, so a job that fills the budget
-        # on its own goes through alone.
-        ordered = sorted(units_of(rows), key=_width)
-        parts = partition([_width(unit) for unit in ordered], self.budget, self.overhead, ordered)
+        # By adapter a job that fills the budget on its own goes through alone; by length there is
+        # little padding. Both sorts are stable.
+        units = sorted(units_of(rows), key=_adapter if self._is_packed else _width)
         return [
-            MicroBatch(
-                tuple(sorted((row for unit in part for row in unit), key=lambda row: row.adapter)),
-                max(map(_width, part)),
-            )
-            for part in parts
+            MicroBatch(tuple(sorted(part, key=lambda row: row.adapter)), self._is_packed)
+            for part in fill(units, self.budget, is_packed=self._is_packed)
         ]
 
     def reduce_budget(self, failed: MicroBatch) -> None:
@@ -150,34 +165,29 @@ class TokenBudgetBatcher:
 
 
 class RowBatcher:
-    """Micro-batches of rows of one job, in its order, each row as wide as the job's longest.
+    """Micro-batches of rows of one job, in its order.
 
     With one row each, where a call of the trainer ends changes neither shapes nor the order of
     sums, so the bits of the result do not depend on it. With several, calls must end where batches
     do, or at fixed places of them.
 
     Args:
-        widths: tokens of a row, by adapter.
-        budget: maximum tokens of a micro-batch, unless it is a single row; 0: single rows.
+        budget: maximum tokens of a micro-batch, unless it is a single unit; 0: single ones.
+        is_packed: as of `MicroBatch`.
     """
 
     keeps_references = False
 
-    def __init__(self, widths: dict[str, int], budget: int = 0) -> None:
-        self.widths = widths
+    def __init__(self, budget: int = 0, *, is_packed: bool) -> None:
         self.budget = budget
+        self._is_packed = is_packed
 
     def split(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
-        batches = []
-        for adapter, part in groupby(rows, key=lambda row: row.adapter):
-            own, width = tuple(part), self.widths[adapter]
-            count = max(1, self.budget // width)
-            if own[0].beta:
-                count = max(2, count - count % 2)
-            batches += [
-                MicroBatch(own[first : first + count], width) for first in range(0, len(own), count)
-            ]
-        return batches
+        return [
+            MicroBatch(part, self._is_packed)
+            for _, own in groupby(rows, key=lambda row: row.adapter)
+            for part in fill(units_of(tuple(own)), self.budget, is_packed=self._is_packed)
+        ]
 
     def reduce_budget(self, failed: MicroBatch) -> None:
         # The bits of what follows are those of smaller passes: memory is part of the device.
@@ -187,34 +197,24 @@ class RowBatcher:
         """Keep the budget: another one would give other bits."""
 
 
-def partition(
-    lengths: Sequence[int], budget: int, overhead: int, units: Sequence[tuple[BatchRow, ...]]
-) -> list[list[tuple[BatchRow, ...]]]:
-    """Return consecutive parts of `units` of least time; see the module's recursion.
+def fill(
+    units: Sequence[tuple[BatchRow, ...]], budget: int, *, is_packed: bool
+) -> list[tuple[BatchRow, ...]]:
+    """Return the rows of consecutive units, as many together as fit into a budget of tokens."""
+    parts: list[list[BatchRow]] = []
+    num_rows = total = width = 0
+    for unit in units:
+        num_rows, total = num_rows + len(unit), total + sum(map(len, unit))
+        width = max(width, _width(unit))
+        if not parts or (total if is_packed else num_rows * width) > budget:
+            parts.append([])
+            num_rows, total, width = len(unit), sum(map(len, unit)), _width(unit)
+        parts[-1] += unit
+    return [tuple(part) for part in parts]
 
-    Args:
-        lengths: of each unit's longest row, ascending.
-        budget: tokens of a part at most, unless it is a single unit.
-        overhead: a/b, in tokens.
-        units: to be cut, as of `units_of`.
-    """
-    rows = list(accumulate(map(len, units), initial=0))
-    best = [0.0]
-    starts = [0]
-    for last, length in enumerate(lengths, start=1):
-        first_allowed = min(last - 1, bisect_left(rows, rows[last] - budget // length))
-        cost, start = min(
-            (best[first] + overhead + (rows[last] - rows[first]) * length, first)
-            for first in range(first_allowed, last)
-        )
-        best.append(cost)
-        starts.append(start)
-    parts = []
-    last = len(lengths)
-    while last:
-        parts.append(list(units[starts[last] : last]))
-        last = starts[last]
-    return parts[::-1]
+
+def _adapter(unit: tuple[BatchRow, ...]) -> str:
+    return unit[0].adapter
 
 
 def _width(unit: tuple[BatchRow, ...]) -> int:

@@ -58,23 +58,26 @@ def keep_scale(probability: float) -> float:
     return LEVELS / (LEVELS - num_dropped_levels(probability))
 
 
-def keep_mask(row_keys: Tensor, layer: int, dropped: Tensor, width: int, features: int) -> Tensor:
-    """Which features are kept: bool [rows, width, features].
+def keep_mask(
+    row_keys: Tensor, positions: Tensor, layer: int, dropped: Tensor, features: int
+) -> Tensor:
+    """Which features of N tokens are kept: bool [N, features].
 
     Args:
-        row_keys: int64 [rows].
+        row_keys: int64 [N], of each token's row.
+        positions: int64 [N], of each token in its row.
         layer: of `layer_key`.
-        dropped: int64 [rows], of `num_dropped_levels`.
-        width: tokens of a row.
+        dropped: int64 [N], of `num_dropped_levels`.
         features: of a token.
     """
     words_per_token = -(-features // LANES)
     keys = _mix_in_place(row_keys ^ layer)
-    counters = torch.arange(1, width * words_per_token + 1, device=row_keys.device)
-    words = keys.unsqueeze(1) + (counters * signed(_GOLDEN)).unsqueeze(0)
-    lanes = _mix_in_place(words).view(torch.int16).view(len(row_keys), width, -1)
+    counters = torch.arange(1, words_per_token + 1, device=row_keys.device)
+    counters = positions.unsqueeze(1) * words_per_token + counters
+    words = keys.unsqueeze(1) + counters.mul_(signed(_GOLDEN))
+    lanes = _mix_in_place(words).view(torch.int16).view(len(row_keys), -1)
     lowest_kept = (dropped - LEVELS // 2).to(torch.int16)
-    return lanes[..., :features] >= lowest_kept.view(-1, 1, 1)
+    return lanes[:, :features] >= lowest_kept.unsqueeze(1)
 
 
 def _mix_in_place(words: Tensor) -> Tensor:

@@ -41,43 +41,6 @@ def choose_linear(device: torch.device, dtype: torch.dtype) -> Linear:
     return functional.linear
 
 
-class FrozenProduct(torch.autograd.Function):
-    """x [N, in], weight [out, in], bias [out] or none -> [N, out]."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, linear: Linear) -> Tensor:
-        ctx.linear = linear
-        ctx.save_for_backward(weight)
-        return linear(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (weight,) = ctx.saved_tensors
-        return ctx.linear(gradients[0].contiguous(), weight.t(), None), None, None, None
-
-
-class _FrozenForward:
-    """Mixed into a linear module of a base: the same product, with the given function."""
-
-    linear: Linear
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., in] -> [..., out]."""
-        tokens = x.reshape(-1, x.shape[-1])
-        y: Tensor = FrozenProduct.apply(  # type: ignore[no-untyped-call]
-            tokens, frozen_weight(self), frozen_bias(self), self.linear
-        )
-        return y.view(*x.shape[:-1], -1)
-
-
-class FrozenLinear(_FrozenForward, nn.Linear):
-    """nn.Linear whose weights never train."""
-
-
-class FrozenConv1D(_FrozenForward, Conv1D):  # type: ignore[misc]  # of an untyped class
-    """transformers' Conv1D, a linear layer with its weight transposed, never trained."""
-
-
 def frozen_weight(layer: Any) -> Tensor:
     """[out, in] of a linear module, or uint8, as bitsandbytes packs it."""
     weight = layer.weight
@@ -106,32 +69,9 @@ def frozen_bias(layer: Any) -> Tensor | None:
     return bias
 
 
-def patch_frozen_linears(model: PreTrainedModel) -> Linear:
-    """Let a frozen model compute the same quicker, its modules changed in place.
-
-    Linear modules take the chosen product; GPT-2's activation, written out in six operations by
-    transformers, becomes torch's single one.
-
-    Returns:
-        The product chosen for the model's device and type.
-    """
-    weights = next(model.parameters())
-    linear = choose_linear(weights.device, weights.dtype)
+def use_native_gelu(model: PreTrainedModel) -> None:
+    """Have GPT-2's activation, written out in six operations by transformers, be torch's one."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is NewGELUActivation:
                 setattr(parent, name, nn.GELU(approximate="tanh"))
-            elif linear is not functional.linear:
-                _change_product(child, linear)
-    return linear
-
-
-def _change_product(module: nn.Module, linear: Linear) -> None:
-    # The class changes and not the object, so that ties and names of weights stay.
-    if type(module) is nn.Linear:
-        module.__class__ = FrozenLinear
-    elif type(module) is Conv1D:
-        module.__class__ = FrozenConv1D
-    else:
-        return
-    module.linear = linear  # type: ignore[assignment]

@@ -1,5 +1,5 @@
-"""One adapter's flat parameters, and their optimizer: AdamW (Loshchilov and Hutter, 2019), its
-rate, its clipping.
+"""Optimizer of one adapter's flat parameters: AdamW (Loshchilov and Hutter, 2019), its rate, its
+clipping.
 
 With s the number of steps done, S all steps of the job and w those of the warm-up (a ratio is
 rounded up to whole steps), the rate of the next step is the job's learning rate times
@@ -13,35 +13,11 @@ A gradient longer than max_grad_norm is scaled down to it; the norm is the adapt
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from auctune.train.job import LoraJob
-
-
-@dataclass(frozen=True)
-class FlatAdapter:
-    """All parameters of one adapter in a flat tensor, their gradients in another.
-
-    Attributes:
-        shapes: of the parameters, by their names in the base.
-        values, gradients: float32 [num_parameters].
-    """
-
-    shapes: Mapping[str, tuple[int, ...]]
-    values: Tensor
-    gradients: Tensor
-
-    def named(self, flat: Tensor) -> dict[str, Tensor]:
-        """Return views of a flat tensor like `values`, by the names of the parameters."""
-        parts = torch.split(flat, [math.prod(shape) for shape in self.shapes.values()])
-        return {
-            name: part.view(shape)
-            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
-        }
 
 
 def rate_factor(job: LoraJob, step: int, num_steps: int) -> float:

@@ -1,7 +1,8 @@
 """One pass of a micro-batch: forward, per-adapter losses, backward.
 
-Rows are padded on the right. Attention is causal, so no real token sees padding, and no mask is
-needed; labels of padding are ignored. Each token is predicted from the position before it.
+Rows lie one after the other in one stream of tokens, where the model can take them so
+(`auctune.train.multilora.attention`). Else they are padded on the right: attention is causal, so no
+real token sees padding, and no mask is needed. Each token is predicted from the position before it.
 
 The loss over a large vocabulary is computed for the target tokens alone. For token n with hidden
 state h_n [D], label y_n and weight w_n, and a frozen head W [V, D]:
@@ -23,19 +24,21 @@ exp(d)), once d is known. That takes one more sweep over the blocks, and none th
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from auctune.train.multilora.adapters import AdaptedModel
+from auctune.train.multilora.attention import PackedRows, enable_packing
 from auctune.train.multilora.batching import MicroBatch
 from auctune.train.multilora.frozen import Linear
-from auctune.train.multilora.layer import MultiLoraLinear, Routing, Segment
+from auctune.train.multilora.plan import PassPlan, Segment, TokenKeys, plan_arrays, to_device
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 
 # Logits of one block, in float32. On a CPU 16 MB at most: the C library then keeps the memory for
@@ -93,37 +96,35 @@ class Tokens:
     """Tokens of a micro-batch, of which M are targets.
 
     Attributes:
-        ids: [rows, width].
-        positions: [M], in the flattened ids, of the token before each target.
+        ids, positions: [1, N], rows one after the other, or [rows, width]; positions in rows.
+        ends: int32 [rows + 1], 0 and where each row ends.
+        targets: [M], the token before each target, of the flattened ids.
         labels, weights, rows: [M], each target's id, weight, and row.
+        adapters: [rows], number of each row's adapter.
     """
 
     ids: Tensor
     positions: Tensor
+    ends: Tensor
+    targets: Tensor
     labels: Tensor
     weights: Tensor
     rows: Tensor
+    adapters: Tensor
 
 
 class Pairs:
     """Pairs of answers of a micro-batch.
 
     Args:
-        batch: the rows.
-        first_rows: those with the better answers; each is followed by the one with the worse.
-        device: of the model.
+        num_rows: of the micro-batch.
+        first: [pairs], the rows with the better answers; the one with the worse follows each.
+        beta, reference: float32 [pairs].
     """
 
-    def __init__(self, batch: MicroBatch, first_rows: list[int], device: torch.device) -> None:
-        firsts = [batch.rows[n] for n in first_rows]
-        seconds = [batch.rows[n + 1] for n in first_rows]
-        self._num_rows = len(batch.rows)
-        self._first = torch.tensor(first_rows, device=device)
-        self._beta = torch.tensor([row.beta for row in firsts], device=device)
-        self._reference = torch.tensor(
-            [one.reference - other.reference for one, other in zip(firsts, seconds, strict=True)],
-            device=device,
-        )
+    def __init__(self, num_rows: int, first: Tensor, beta: Tensor, reference: Tensor) -> None:
+        self._num_rows = num_rows
+        self._first, self._beta, self._reference = first, beta, reference
         self._d = torch.empty(0)
 
     def weigh(self, losses: Tensor, rows: Tensor) -> Tensor:
@@ -156,6 +157,16 @@ class Pairs:
         return list(by_row)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What a pass over a micro-batch needs, on the device of the model."""
+
+    plan: PassPlan
+    tokens: Tokens
+    pairs: Pairs | None
+    packed_rows: PackedRows | None
+
+
 class ForwardBackward:
     """Forward and backward passes of micro-batches through an adapted model.
 
@@ -163,12 +174,15 @@ class ForwardBackward:
         adapted: the model.
         checkpointing: n: recompute the activations of every n-th layer in the backward pass, from
             the first one on, to save memory; 0: keep all of them.
+
+    Attributes:
+        is_packed: whether the model takes packed micro-batches; else padded ones.
     """
 
     def __init__(self, adapted: AdaptedModel, *, checkpointing: int = 0) -> None:
         self.adapted = adapted
         self.model = adapted.model
-        self.device = next(self.model.parameters()).device
+        self.device = adapted.device
         if checkpointing:
             self.model.activation_checkpointing_enable(
                 {"use_reentrant": False}, every_n_layers=checkpointing
@@ -176,6 +190,7 @@ class ForwardBackward:
             # Adapters require gradients wherever any are needed; embeddings need none.
             self.model.disable_input_require_grads()
         self._head_alone = has_plain_head(self.model)
+        self.is_packed = enable_packing(self.model)
 
     def train(self, batch: MicroBatch) -> dict[str, Tensor]:
         """Add the batch's gradients to those of its adapters.
@@ -184,18 +199,20 @@ class ForwardBackward:
             For each adapter [2]: the sum of the losses of its target tokens, or pairs, unweighted,
             and the number of its hits.
         """
-        self.model.train()
-        with self.adapted.routing_context.active(self._routing(batch)):
-            loss, sums = self._losses(batch)
+        self._set_training(True)
+        one = self._prepare(batch, drops=True)
+        with self.adapted.context.active(one.plan):
+            loss, sums = self._losses(batch, one)
             torch.autograd.backward(loss)
         return sums
 
     @torch.no_grad()
     def evaluate(self, batch: MicroBatch) -> dict[str, Tensor]:
         """Return the same sums, without gradients and dropout."""
-        self.model.train(False)
-        with self.adapted.routing_context.active(self._routing(batch)):
-            return self._losses(batch)[1]
+        self._set_training(False)
+        one = self._prepare(batch)
+        with self.adapted.context.active(one.plan):
+            return self._losses(batch, one)[1]
 
     @torch.no_grad()
     def log_probabilities(self, batch: MicroBatch, adapters: Collection[str]) -> Tensor:
@@ -204,58 +221,95 @@ class ForwardBackward:
         Args:
             adapters: those that count; rows of others are computed by the base alone.
         """
-        self.model.train(False)
-        routing = self._routing(batch)
-        # No adapter has the name "".
-        segments = tuple(
-            one if one.adapter in adapters else replace(one, adapter="") for one in routing.segments
-        )
-        with self.adapted.routing_context.active(replace(routing, segments=segments)):
-            tokens = self._tensors(batch)
-            losses = self._token_losses(tokens, None)[1]
-        return -losses.new_zeros(len(batch.rows)).index_add_(0, tokens.rows, losses)
+        self._set_training(False)
+        one = self._prepare(batch, adapters=adapters)
+        with self.adapted.context.active(one.plan):
+            losses = self._token_losses(one, None)[1]
+        return -losses.new_zeros(len(batch.rows)).index_add_(0, one.tokens.rows, losses)
 
     @torch.no_grad()
     def logits(self, adapter: str, row: TokenizedRow) -> Tensor:
         """Return the logits [tokens, vocabulary] of a row with an adapter, without dropout."""
-        self.model.train(False)
-        ids = torch.from_numpy(row.input_ids).unsqueeze(0).to(self.device)
-        routing = Routing((Segment(adapter, 0, 1),), torch.zeros_like(ids[:, 0]), ids.shape[1])
-        with self.adapted.routing_context.active(routing):
-            logits = self.model(input_ids=ids, use_cache=False).logits
+        self._set_training(False)
+        weights = self.adapted.adapters[adapter]
+        weights.cast()
+        segment = Segment(weights, 0, len(row))
+        arrays = (row.input_ids, np.arange(len(row)), np.array([0, len(row)], np.int32))
+        scales = plan_arrays([segment], len(row))
+        ids, positions, ends, *tensors = to_device([*arrays, *scales], self.device)
+        packed = PackedRows((len(row),), ends) if self.is_packed else None
+        with self.adapted.context.active(PassPlan([segment], tensors)):
+            inputs = self._inputs(ids.unsqueeze(0), positions.unsqueeze(0), packed)
+            logits = self.model(**inputs).logits
         assert isinstance(logits, Tensor)
         return logits[0]
 
-    def _routing(self, batch: MicroBatch) -> Routing:
-        segments, first = [], 0
-        for adapter, rows in groupby(batch.rows, key=lambda row: row.adapter):
-            last = first + len(list(rows))
-            segments.append(Segment(adapter, first, last))
-            first = last
-        keys = torch.tensor([row.key for row in batch.rows], device=self.device)
-        return Routing(tuple(segments), keys, batch.width)
+    def _set_training(self, is_training: bool) -> None:
+        # A walk over all modules of the model.
+        if self.model.training is not is_training:
+            self.model.train(is_training)
 
-    def _losses(self, batch: MicroBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        tokens = self._tensors(batch)
+    def _prepare(
+        self, batch: MicroBatch, adapters: Collection[str] | None = None, *, drops: bool = False
+    ) -> _Pass:
+        """Make what a pass needs on the host, and bring it to the device at once.
+
+        Args:
+            adapters: those that count; `None`: all.
+            drops: whether adapters drop features.
+        """
+        starts, segments = batch.starts, []
         names = {name: n for n, name in enumerate(dict.fromkeys(r.adapter for r in batch.rows))}
-        first_rows = [n for n, row in enumerate(batch.rows) if row.beta][::2]
-        pairs = Pairs(batch, first_rows, self.device) if first_rows else None
-        loss, *found = self._token_losses(tokens, pairs)
+        numbers = np.array([names[row.adapter] for row in batch.rows])
+        changes = [0, *(np.flatnonzero(np.diff(numbers)) + 1), len(numbers)]
+        for first, last in pairwise(changes):
+            name = batch.rows[first].adapter
+            if adapters is None or name in adapters:
+                weights = self.adapted.adapters[name]
+                weights.cast()
+                segments.append(Segment(weights, int(starts[first]), int(starts[last])))
+        parts, keys = _token_arrays(batch)
+        plan = plan_arrays(segments, batch.num_tokens, keys if drops else None)
+        pairs = _pair_arrays(batch)
+        arrays = [*parts, numbers, *pairs, *plan]
+        tensors = iter(to_device(arrays, self.device))
+        tokens = Tokens(*(next(tensors) for _ in range(len(parts) + 1)))
+        of_pairs = [next(tensors) for _ in pairs]
+        return _Pass(
+            PassPlan(segments, list(tensors)),
+            tokens,
+            Pairs(len(batch.rows), *of_pairs) if of_pairs else None,
+            PackedRows(tuple(batch.lengths.tolist()), tokens.ends) if batch.is_packed else None,
+        )
+
+    def _inputs(
+        self, ids: Tensor, positions: Tensor, packed_rows: PackedRows | None
+    ) -> dict[str, Any]:
+        inputs: dict[str, Any] = {"input_ids": ids, "use_cache": False}
+        if packed_rows is not None:
+            inputs |= {"position_ids": positions, "packed_rows": packed_rows}
+        return inputs
+
+    def _losses(self, batch: MicroBatch, one: _Pass) -> tuple[Tensor, dict[str, Tensor]]:
+        tokens, pairs = one.tokens, one.pairs
+        loss, *found = self._token_losses(one, pairs)
         values = [value.detach().to(torch.float32) for value in found]
-        adapters = torch.tensor([names[row.adapter] for row in batch.rows], device=self.device)
-        of_values = adapters[tokens.rows]
+        of_values = tokens.adapters[tokens.rows]
         if pairs is not None:
             by_row = [pairs.sums_by_row(value, tokens.rows) for value in values]
-            values, of_values = pairs.replaced(by_row), adapters
+            values, of_values = pairs.replaced(by_row), tokens.adapters
+        names = list(dict.fromkeys(row.adapter for row in batch.rows))
         sums = [loss.new_zeros(len(names)).index_add_(0, of_values, value) for value in values]
         return loss, dict(zip(names, torch.stack(sums, dim=1), strict=True))
 
-    def _token_losses(self, tokens: Tokens, pairs: Pairs | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _token_losses(self, one: _Pass, pairs: Pairs | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss [], and of each target token its own loss [M] and whether it is a hit."""
+        tokens = one.tokens
+        inputs = self._inputs(tokens.ids, tokens.positions, one.packed_rows)
         head = self.model.get_output_embeddings()
-        if self._head_alone and not isinstance(head, MultiLoraLinear):
-            hidden = self.model.base_model(input_ids=tokens.ids, use_cache=False).last_hidden_state
-            chosen = hidden.flatten(0, 1).index_select(0, tokens.positions)
+        if self._head_alone and not one.plan.on_layer(head.key):
+            hidden = self.model.base_model(**inputs).last_hidden_state
+            chosen = hidden.flatten(0, 1).index_select(0, tokens.targets)
 
             def cross_entropy(chosen: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
                 loss, losses, hits = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
@@ -263,8 +317,8 @@ class ForwardBackward:
                 )
                 return loss, losses, hits
         else:
-            logits = self.model(input_ids=tokens.ids, use_cache=False).logits
-            chosen = logits.flatten(0, 1).index_select(0, tokens.positions).float()
+            logits = self.model(**inputs).logits
+            chosen = logits.flatten(0, 1).index_select(0, tokens.targets).float()
 
             def cross_entropy(chosen: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
                 losses = functional.cross_entropy(chosen, tokens.labels, reduction="none")
@@ -280,19 +334,36 @@ class ForwardBackward:
             weights = weights * pairs.weigh(losses, tokens.rows)[tokens.rows]
         return cross_entropy(chosen, weights)
 
-    def _tensors(self, batch: MicroBatch) -> Tokens:
-        ids = np.zeros((len(batch.rows), batch.width), np.int64)
-        labels = np.full_like(ids, IGNORE_INDEX)
-        weights = np.array([row.weight for row in batch.rows], np.float32)
-        for index, row in enumerate(batch.rows):
-            ids[index, : len(row)] = row.input_ids
-            labels[index, : len(row) - 1] = row.labels[1:]
-        positions = np.flatnonzero(labels != IGNORE_INDEX)
-        rows = positions // batch.width
-        parts = (ids, positions, labels.ravel()[positions], weights[rows], rows)
-        return Tokens(
-            *(torch.from_numpy(part).to(self.device, non_blocking=True) for part in parts)
-        )
+
+def _token_arrays(batch: MicroBatch) -> tuple[list[NDArray[Any]], TokenKeys]:
+    """Return the fields of `Tokens` but the last, and by what features are dropped."""
+    shape = (1, batch.num_tokens) if batch.is_packed else (len(batch.rows), batch.width)
+    ids, positions, keys = (np.zeros(batch.num_tokens, np.int64) for _ in range(3))
+    labels = np.full(batch.num_tokens, IGNORE_INDEX, np.int64)
+    row_of = np.zeros(batch.num_tokens, np.int64)
+    for number, (row, first) in enumerate(zip(batch.rows, batch.starts, strict=False)):
+        last = first + (len(row) if batch.is_packed else batch.width)
+        ids[first : first + len(row)] = row.input_ids
+        labels[first : first + len(row) - 1] = row.labels[1:]
+        positions[first:last] = np.arange(last - first)
+        keys[first:last], row_of[first:last] = row.key, number
+    targets = np.flatnonzero(labels != IGNORE_INDEX)
+    weights = np.array([row.weight for row in batch.rows], np.float32)
+    rows = row_of[targets]
+    ends = batch.starts.astype(np.int32)
+    parts = [ids.reshape(shape), positions.reshape(shape), ends, targets, labels[targets]]
+    return [*parts, weights[rows], rows], TokenKeys(keys, positions)
+
+
+def _pair_arrays(batch: MicroBatch) -> list[NDArray[Any]]:
+    """Return the arguments of `Pairs` after the first; none if the batch has no pairs."""
+    first = [number for number, row in enumerate(batch.rows) if row.beta][::2]
+    if not first:
+        return []
+    better, worse = ([batch.rows[n + offset] for n in first] for offset in (0, 1))
+    references = [a.reference - b.reference for a, b in zip(better, worse, strict=True)]
+    betas = [row.beta for row in better]
+    return [np.array(first), np.array(betas, np.float32), np.array(references, np.float32)]
 
 
 @torch.no_grad()

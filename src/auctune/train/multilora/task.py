@@ -15,9 +15,10 @@ from torch import Tensor
 
 from auctune.domain.data_size import DataSize
 from auctune.train.job import LoraJob
-from auctune.train.multilora.adapters import AdapterWeights, load_start
+from auctune.train.multilora.adapters import load_start
 from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
+from auctune.train.multilora.weights import AdapterWeights
 from auctune.train.row_cursor import DataCounts, RowCursor
 from auctune.train.rows import TokenizedDataSet, TokenizedRow, split_pair
 from auctune.train.task_state import TaskState

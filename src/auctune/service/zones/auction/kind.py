@@ -209,7 +209,6 @@ def _tuned(settings: NodeSettings, base: BaseFacts) -> NodeSettings:
     return replace(
         settings,
         token_budget=base.profile.micro_batch_tokens,
-        overhead_tokens=base.profile.overhead_tokens,
     )
 
 

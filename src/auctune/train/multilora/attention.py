@@ -1,0 +1,202 @@
+"""Attention over rows that lie one after the other in one stream of tokens, without padding.
+
+transformers has models take their attention from a registry. A function that it does not know gets
+no mask, and whatever a model's forward method is given beside its own arguments: here where the
+rows end. On CUDA torch's kernel for rows of any length computes them all; elsewhere rows are
+computed run by run, a run being neighbours of equal length.
+
+Not every model can do it: some take part of their attention, or of their positions, from a mask, or
+mix tokens by other means. `enable_packing` tries, and leaves a model as it was that cannot.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention.varlen import varlen_attn
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, PreTrainedModel
+
+NAME = "auctune_packed"
+# Number types and largest size of a head of torch's kernel for rows of any length.
+_VARLEN_DTYPES = (torch.bfloat16, torch.float16)
+_VARLEN_HEAD = 256
+_TRIED_ROWS = (7, 5)
+# What may be rounding: of the difference that seeing other rows makes, and of the logits.
+_LEAK, _ROUNDING = 0.1, 1e-5
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """Rows of a stream of N tokens.
+
+    Attributes:
+        lengths: of the rows, in their order; their sum is N.
+        ends: int32 [rows + 1], 0 and where each row ends, on the device.
+    """
+
+    lengths: tuple[int, ...]
+    ends: Tensor
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int, int]]:
+        """First token, number of rows and their length, of neighbours of equal length."""
+        found, first = [], 0
+        for length, rows in groupby(self.lengths):
+            count = len(list(rows))
+            found.append((first, count, length))
+            first += count * length
+        return found
+
+
+def packed_attention(
+    _module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    packed_rows: PackedRows | None = None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_others: Any,
+) -> tuple[Tensor, None]:
+    """Causal attention within each row.
+
+    Args:
+        query, key, value: [1, heads, N, size]; keys and values may have fewer heads.
+        attention_mask: none.
+        packed_rows: what the model's forward method was given; `None`: rows are as long as each
+            other, [rows, heads, length, size].
+        scaling: of scores; `None`: 1 / sqrt(size).
+        sliding_window: tokens that one sees, itself among them; `None`: all before it.
+        dropout, softcap, s_aux: not supported, but for none.
+
+    Returns:
+        [1, N, heads, size], or [rows, length, heads, size], and nothing.
+    """
+    if attention_mask is not None or dropout or softcap is not None or s_aux is not None:
+        raise NotImplementedError("attention with a mask, dropout, caps or sinks")
+    if packed_rows is None:
+        return _attend(query, key, value, scaling, sliding_window), None
+    uses_kernel = query.device.type == "cuda" and query.dtype in _VARLEN_DTYPES
+    if uses_kernel and query.shape[-1] == value.shape[-1] <= _VARLEN_HEAD:
+        return _varlen(query, key, value, packed_rows, scaling, sliding_window), None
+    parts = [
+        _attend_run(query, key, value, run, scaling, sliding_window) for run in packed_rows.runs
+    ]
+    return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)), None
+
+
+def _varlen(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    rows: PackedRows,
+    scaling: float | None,
+    window: int | None,
+) -> Tensor:
+    longest = max(rows.lengths)
+    found = varlen_attn(
+        *(one.squeeze(0).transpose(0, 1) for one in (query, key, value)),
+        rows.ends,
+        rows.ends,
+        longest,
+        longest,
+        scale=scaling,
+        window_size=(-1 if window is None else window - 1, 0),
+        enable_gqa=key.shape[1] != query.shape[1],
+    )
+    assert isinstance(found, Tensor)
+    return found.unsqueeze(0)
+
+
+def _attend_run(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    run: tuple[int, int, int],
+    scaling: float | None,
+    window: int | None,
+) -> Tensor:
+    """Return [1, tokens, heads, size] of a run of rows, as of `PackedRows.runs`."""
+    first, count, length = run
+    rows = (
+        one[0, :, first : first + count * length].unflatten(1, (count, length)).transpose(0, 1)
+        for one in (query, key, value)
+    )
+    return _attend(*rows, scaling, window).reshape(1, count * length, query.shape[1], -1)
+
+
+def _attend(
+    query: Tensor, key: Tensor, value: Tensor, scaling: float | None, window: int | None
+) -> Tensor:
+    """Return [rows, length, heads, size] of rows of equal length, [rows, heads, length, size]."""
+    mask, length = None, query.shape[2]
+    if window is not None and length > window:
+        places = torch.arange(length, device=query.device)
+        distance = places.unsqueeze(1) - places
+        mask = (distance >= 0) & (distance < window)
+    found = scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=mask,
+        is_causal=mask is None,
+        scale=scaling,
+        enable_gqa=key.shape[1] != query.shape[1],
+    )
+    return found.transpose(1, 2)
+
+
+AttentionInterface.register(NAME, packed_attention)
+
+
+def enable_packing(model: PreTrainedModel) -> bool:
+    """Have a model take rows one after the other, if it can; return whether it does.
+
+    Then its forward method wants `position_ids` within rows, and `packed_rows`.
+    """
+    kinds = set(getattr(model.config, "layer_types", None) or ())
+    if not kinds <= {"full_attention", "sliding_attention"}:
+        return False
+    before = model.config._attn_implementation
+    model.set_attn_implementation(NAME)
+    try:
+        if model.config._attn_implementation == NAME and _separates_rows(model):
+            return True
+    except (TypeError, ValueError, KeyError, RuntimeError, NotImplementedError):
+        pass
+    model.set_attn_implementation(before)
+    return False
+
+
+@torch.no_grad()
+def _separates_rows(model: PreTrainedModel) -> bool:
+    """Return whether two packed rows come to what each comes to alone."""
+    device = next(model.parameters()).device
+    total = sum(_TRIED_ROWS)
+    ids = torch.arange(1, total + 1, device=device) % model.config.vocab_size
+    positions = torch.cat([torch.arange(length, device=device) for length in _TRIED_ROWS])
+
+    def logits(first: int, last: int, *lengths: int) -> Tensor:
+        ends = torch.tensor([0, *lengths], device=device).cumsum(0).to(torch.int32)
+        found: Tensor = model(
+            input_ids=ids[first:last].unsqueeze(0),
+            position_ids=positions[first:last].unsqueeze(0),
+            packed_rows=PackedRows(lengths, ends),
+            use_cache=False,
+        ).logits
+        return found[0].double()
+
+    first, second = _TRIED_ROWS
+    alone = torch.cat([logits(0, first, first), logits(first, total, second)])
+    together, leaking = logits(0, total, first, second), logits(0, total, total)
+    rounding = max(_LEAK * (leaking - alone).norm().item(), _ROUNDING * alone.norm().item())
+    return (together - alone).norm().item() <= rounding
