@@ -189,7 +189,7 @@ def exported(
         print(f"{job}: {result}", flush=True)
         return result.difference / result.allowed
 
-    config, weights = trainer.adapted.config(name), dict(trainer.weights(job))
+    config, weights = trainer.task(job).weights.config, dict(trainer.weights(job))
     share = again(config, weights)
     return float("inf") if share is None else share, config, weights, again
 

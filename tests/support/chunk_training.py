@@ -10,7 +10,7 @@ from auctune.train.data_parallel.batches import slot_batches
 from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.data_parallel.reducer import PlanReducer
 from auctune.train.job import LoraJob
-from auctune.train.multilora.optimizer import FlatAdapter
+from auctune.train.multilora.weights import FlatAdapter
 
 
 def new_reducer(job: LoraJob, worker: GradientWorker, total_rows: int) -> PlanReducer:

@@ -25,7 +25,7 @@ from auctune.train.base import Base
 from auctune.train.data_parallel.batches import RowRange
 from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
-from auctune.train.multilora.optimizer import FlatAdapter
+from auctune.train.multilora.weights import FlatAdapter
 
 Work = Callable[[ParentChannel[Any, Any]], object]
 """What a worker does with the requests of its parent, until it returns."""

@@ -16,12 +16,22 @@ GOLDEN = 0x9E3779B97F4A7C15
 BITS = (1 << 64) - 1
 
 
+def masks(
+    keys: list[int], layer: str = "layer", width: int = 5, features: int = 7, rate: float = 0.5
+) -> torch.Tensor:
+    """bool [rows, width, features] of rows of equal length."""
+    by_token = torch.tensor(keys).repeat_interleave(width)
+    positions = torch.arange(width).repeat(len(keys))
+    dropped = torch.full_like(by_token, num_dropped_levels(rate))
+    mask = keep_mask(by_token, positions, layer_key(layer), dropped, features)
+    return mask.view(len(keys), width, features)
+
+
 def mask_of(
     places: list[int], width: int = 5, features: int = 7, rate: float = 0.5
 ) -> torch.Tensor:
-    keys = torch.tensor([row_key(1, place) for place in places])
-    dropped = torch.full_like(keys, num_dropped_levels(rate))
-    return keep_mask(keys, layer_key("layer"), dropped, width, features)
+    keys = [row_key(1, place) for place in places]
+    return masks(keys, width=width, features=features, rate=rate)
 
 
 def test_mixing_gives_the_published_numbers_of_splitmix64() -> None:
@@ -36,7 +46,7 @@ def test_mixing_gives_the_published_numbers_of_splitmix64() -> None:
 def test_a_mask_is_what_its_formula_says_number_by_number() -> None:
     key, layer, width, features, rate = row_key(3, 8), layer_key("h.0"), 3, 10, 0.3
     levels = num_dropped_levels(rate)
-    mask = keep_mask(torch.tensor([key]), layer, torch.tensor([levels]), width, features)
+    mask = masks([key], "h.0", width, features, rate)
     start = mix((key ^ layer) & BITS)
     words_per_token = 3  # ten features at four a word
     for token in range(width):
@@ -54,13 +64,10 @@ def test_a_rows_mask_depends_on_neither_its_company_nor_its_padding() -> None:
 
 
 def test_rows_layers_and_seeds_have_masks_of_their_own() -> None:
-    keys = torch.tensor([row_key(1, 0), row_key(1, 1), row_key(2, 0)])
-    dropped = torch.full_like(keys, num_dropped_levels(0.5))
-    masks = [
-        mask for layer in ("a", "b") for mask in keep_mask(keys, layer_key(layer), dropped, 16, 64)
-    ]
-    for index, one in enumerate(masks):
-        for other in masks[:index]:
+    keys = [row_key(1, 0), row_key(1, 1), row_key(2, 0)]
+    drawn = [mask for layer in ("a", "b") for mask in masks(keys, layer, 16, 64)]
+    for index, one in enumerate(drawn):
+        for other in drawn[:index]:
             # Of 1024 fair coins in common, 640 or more would be a wonder of 1 in 10^15.
             assert (one == other).sum() < 640
 

@@ -146,7 +146,7 @@ def test_matrices_of_more_jobs_are_gathered_in_as_many_launches(
             _load(trainer, tmp_path, ranks)
             tasks = [trainer.task(f"job-{number}") for number in range(len(ranks))]
             rows = [row for task in tasks for row in task.rows.take(1)]
-            (batch,) = TokenBudgetBatcher(10**6, 10**6).split(rows)
+            (batch,) = TokenBudgetBatcher(10**6, is_packed=trainer.loop.step.is_packed).split(rows)
             with _Operations() as operations:
                 trainer.loop.step.evaluate(batch)
             counts.append(operations.counts)

@@ -8,8 +8,8 @@ from transformers import get_scheduler
 
 from auctune.domain.training import RateSchedule
 from auctune.train.job import LoraJob
-from auctune.train.multilora.adapters import AdapterWeights
 from auctune.train.multilora.optimizer import AdapterOptimizer, rate_factor
+from auctune.train.multilora.weights import FlatAdapter
 
 SHAPES = {"a": (3, 5), "b": (4, 3)}
 
@@ -18,17 +18,9 @@ def make_job(**changes: object) -> LoraJob:
     return LoraJob("job", Path("data.jsonl"), **changes)  # type: ignore[arg-type]
 
 
-def make_weights() -> AdapterWeights:
+def make_weights() -> FlatAdapter:
     values = torch.randn(27, generator=torch.Generator().manual_seed(0))
-    gradients = torch.zeros(27)
-    views = zip(
-        torch.split(values, [15, 12]), torch.split(gradients, [15, 12]), SHAPES.items(), strict=True
-    )
-    parameters = {}
-    for value, gradient, (name, shape) in views:
-        parameters[name] = nn.Parameter(value.view(shape))
-        parameters[name].grad = gradient.view(shape)
-    return AdapterWeights(SHAPES, values, gradients, "job", parameters)
+    return FlatAdapter(SHAPES, values, torch.zeros(27))
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 4])
@@ -50,23 +42,23 @@ def test_rates_are_those_of_transformers_schedules(schedule: RateSchedule, warmu
 def test_steps_on_the_flat_tensor_are_adamws_on_each_parameter(max_grad_norm: float) -> None:
     job = make_job(learning_rate=0.1, weight_decay=0.2, warmup_steps=1, max_grad_norm=max_grad_norm)
     weights = make_weights()
-    copies = [nn.Parameter(p.detach().clone()) for p in weights.parameters.values()]
+    copies = [nn.Parameter(one.clone()) for one in weights.named(weights.values).values()]
+    gradients = weights.named(weights.gradients).values()
     mine = AdapterOptimizer(job, weights.values, weights.gradients, num_steps=6)
     reference = torch.optim.AdamW(copies, weight_decay=0.2)
     for step in range(6):
         generator = torch.Generator().manual_seed(step)
-        for parameter, copy in zip(weights.parameters.values(), copies, strict=True):
-            assert parameter.grad is not None
-            parameter.grad.normal_(generator=generator)
-            copy.grad = parameter.grad.clone()
+        for gradient, copy in zip(gradients, copies, strict=True):
+            gradient.normal_(generator=generator)
+            copy.grad = gradient.clone()
         norm = nn.utils.clip_grad_norm_(copies, max_grad_norm or math.inf)
         reference.param_groups[0]["lr"] = 0.1 * rate_factor(job, step, 6)
         reference.step()
         torch.testing.assert_close(mine.clip(), norm)
         mine.step(step)
         assert not weights.gradients.any()
-    for parameter, copy in zip(weights.parameters.values(), copies, strict=True):
-        torch.testing.assert_close(parameter, copy)
+    for values, copy in zip(weights.named(weights.values).values(), copies, strict=True):
+        torch.testing.assert_close(values, copy.detach())
     assert mine.moments["step"].item() == 6
 
 

@@ -13,7 +13,7 @@ from auctune.train.multilora.batching import BatchRow, MicroBatch
 from auctune.train.multilora.train_loop import cap_rows, run_or_out_of_memory
 
 TOKENS = np.zeros(4, dtype=np.int64)
-BATCH = MicroBatch((BatchRow("a", 0, TOKENS, TOKENS, 1.0),), 4)
+BATCH = MicroBatch((BatchRow("a", 0, TOKENS, TOKENS, 1.0),), is_packed=True)
 
 
 def take_all_memory(batch: MicroBatch) -> dict[str, Tensor]:

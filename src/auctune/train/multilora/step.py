@@ -45,6 +45,8 @@ from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 # the next block, and a GPT-2 head still sees 80 tokens at once. A GPU reads the whole head twice a
 # block, a gigabyte for Llama 3, and needs hundreds of tokens to be busy meanwhile: 268 MB.
 BLOCK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
+# Rows of a tile of matrix products on a GPU: a few rows more than whole tiles cost another tile.
+_TILE = 128
 
 
 class FusedLinearCrossEntropy(torch.autograd.Function):
@@ -66,7 +68,7 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
         losses = torch.empty(len(hidden), device=hidden.device)
         hits = torch.empty(len(hidden), dtype=torch.bool, device=hidden.device)
         gradient = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
-        block = max(1, BLOCK_ELEMENTS[hidden.device.type] // len(weight))
+        block = _block_rows(BLOCK_ELEMENTS[hidden.device.type], len(weight))
         for first in range(0, len(hidden), block):
             part = slice(first, first + block)
             logits = linear(hidden[part], weight, bias).float()
@@ -89,6 +91,12 @@ class FusedLinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (of_hidden,) = ctx.saved_tensors
         return of_hidden * gradients[0].to(of_hidden.dtype), None, None, None, None, None
+
+
+def _block_rows(num_elements: int, vocabulary: int) -> int:
+    """Return the tokens of a block of logits: whole tiles, where it has any."""
+    rows = max(1, num_elements // vocabulary)
+    return rows if rows < _TILE else rows - rows % _TILE
 
 
 @dataclass(frozen=True, slots=True)
