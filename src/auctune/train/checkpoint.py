@@ -162,6 +162,19 @@ def newest_number(folder: Path) -> int:
     return next((number for number, _ in _checkpoints(folder)), -1)
 
 
+def newest_id(folder: Path) -> str | None:
+    """Return what tells the newest checkpoint from any other that was ever in its place.
+
+    Nothing but its manifest is read, so it may be damaged; `None` if there is none.
+    """
+    for _, place in _checkpoints(folder):
+        try:
+            return hashlib.sha256((place / MANIFEST).read_bytes()).hexdigest()
+        except OSError:
+            return ""
+    return None
+
+
 def discard_newer(folder: Path, number: int) -> None:
     """Remove the checkpoints above `number`: training goes on from that one, or from the start."""
     for newer, place in list(_checkpoints(folder)):

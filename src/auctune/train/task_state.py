@@ -22,11 +22,12 @@ A checkpoint has all that the result of a job depends on. It has one schema for 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from auctune.domain.errors import CheckpointError
@@ -234,14 +235,28 @@ def capture_state(task: TaskState, base_digest: str, mode: str) -> Checkpoint:
         "tokens": task.tokens,
         "batch_tokens": task.batch_tokens,
         "batch_sums": task.batch_sums.tolist(),
-        "curve": task.curve,
-        "validation": task.validation,
+        "curve": list(task.curve),
+        "validation": list(task.validation),
         **_validating_state(task),
         **_epochs_state(task),
         "state": task.state,
         "note": task.note,
     }
     return Checkpoint(_flat_tensors(task), state)
+
+
+def copy_to_host(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Return copies of tensors in the memory of the host; those of a GPU by one wait for it."""
+    devices = {one.device for one in tensors.values() if one.device.type == "cuda"}
+    copies = {
+        name: torch.empty_like(one, device="cpu", pin_memory=bool(devices)).copy_(
+            one.detach(), non_blocking=True
+        )
+        for name, one in tensors.items()
+    }
+    for device in devices:
+        torch.cuda.synchronize(device)
+    return {name: one.numpy() for name, one in copies.items()}
 
 
 def _parameters(task: TaskState) -> list[list[Any]]:

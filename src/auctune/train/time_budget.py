@@ -23,12 +23,13 @@ from typing import Protocol
 
 # Of a task's checkpoint, before one has been saved here.
 FIRST_SAVE_SECONDS = 0.25
-# Disks are uneven: time reserved for saving, in multiples of the slowest recent save.
+# Disks are uneven: time reserved for saving, in multiples of the slowest recent one.
 SAVE_MARGIN = 1.5
 # For the answer to arrive before the slot is over.
 ANSWER_SECONDS = 0.05
 ROUND_MARGIN = 2.0
 REMEMBERED_SAVES = 8
+_SHORT_ROUND_SECONDS = 0.25
 
 Now = Callable[[], float]
 """Unix time."""
@@ -72,17 +73,18 @@ class ThroughputEstimator:
     def __init__(self, now: Now = time.time) -> None:
         self.now = now
         self.row_seconds: float | None = None
-        self._saves: deque[float] = deque(maxlen=REMEMBERED_SAVES)
+        self._saves: deque[tuple[int, float]] = deque(maxlen=REMEMBERED_SAVES)
 
-    def record_save(self, seconds: float) -> None:
-        """Record the time of one task's checkpoint."""
-        self._saves.append(seconds)
+    def record_save(self, num_tasks: int, seconds: float) -> None:
+        """Record the time of the checkpoints of a number of tasks, which are written together."""
+        self._saves.append((num_tasks, seconds))
 
     def save_seconds(self, num_tasks: int) -> float:
         """Return the time to reserve for the checkpoints of a number of tasks (w)."""
-        return ANSWER_SECONDS + SAVE_MARGIN * num_tasks * max(
-            self._saves, default=FIRST_SAVE_SECONDS
-        )
+        as_many = [seconds for count, seconds in self._saves if count >= num_tasks]
+        fewer = [seconds * num_tasks / count for count, seconds in self._saves]
+        longest = max(as_many or fewer, default=FIRST_SAVE_SECONDS * num_tasks)
+        return ANSWER_SECONDS + SAVE_MARGIN * longest
 
     def record_round(self, rows: float, seconds: float) -> None:
         """Record a round: a slower one counts fully, a faster one by half."""
@@ -98,6 +100,30 @@ class ThroughputEstimator:
     def until(self, moment: float, num_tasks: int) -> "SlotTimeBudget":
         """Return the budget to train tasks and to save them by a moment, unix time."""
         return SlotTimeBudget(self, moment - self.save_seconds(num_tasks))
+
+
+class WhileTime:
+    """Time budget as long as a condition holds, in rounds of a quarter of a second.
+
+    Args:
+        estimator: of the node; it is updated by each round.
+        goes_on: the condition.
+    """
+
+    def __init__(self, estimator: ThroughputEstimator, goes_on: Callable[[], bool]) -> None:
+        self._estimator, self._goes_on = estimator, goes_on
+        self._round_start = estimator.now()
+
+    def max_rows(self) -> int:
+        self._round_start = self._estimator.now()
+        if not self._goes_on():
+            return 0
+        row_seconds = self._estimator.row_seconds
+        return 1 if not row_seconds else max(1, int(_SHORT_ROUND_SECONDS / row_seconds))
+
+    def record(self, rows: float) -> None:
+        if rows > 0:
+            self._estimator.record_round(rows, self._estimator.now() - self._round_start)
 
 
 class SlotTimeBudget:

@@ -6,13 +6,14 @@ algorithms.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import torch
+from peft import LoraConfig
 from torch import Tensor
 
 from auctune.atomic_files import clean_staging, commit_folder, remove_folder, staging_folder
@@ -22,7 +23,7 @@ from auctune.domain.errors import InputError
 from auctune.train.adapter_files import EPOCHS, epoch_folders
 from auctune.train.attempts import check_attempt
 from auctune.train.base import Base
-from auctune.train.checkpoint import CHECKPOINTS, load_latest, save_checkpoint
+from auctune.train.checkpoint import CHECKPOINTS, load_latest, newest_id, save_checkpoint
 from auctune.train.export import Exported, export_adapter, write_adapter
 from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
@@ -33,7 +34,7 @@ from auctune.train.multilora.task import TrainingTask, data_size
 from auctune.train.multilora.train_loop import TrainLoop
 from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.rows import TokenizedDataSet
-from auctune.train.task_state import capture_state, restore_state
+from auctune.train.task_state import capture_state, copy_to_host, restore_state
 from auctune.train.time_budget import NO_TIME_LIMIT, TimeBudget
 from auctune.train.tokenized_file import FileTokenizer, read_rows
 
@@ -50,11 +51,51 @@ class _CallStats:
 
 @dataclass
 class _LoadedJob:
-    """A job on the node."""
+    """A job on the node.
+
+    Attributes:
+        checkpoint: `newest_id` of its checkpoints when it was last loaded or saved.
+    """
 
     task: TrainingTask
     folder: Path
+    checkpoint: str | None
     call: _CallStats = field(default_factory=lambda: _CallStats(0.0, 0, 0, 0))
+
+
+@dataclass(frozen=True)
+class _EpochFiles:
+    """Adapters of a job's last epochs, to be written.
+
+    Attributes:
+        base, config: of the adapters.
+        adapters: those that were not written yet: metrics, and weights by their names in the base.
+        kept: numbers of the epochs whose adapters stay.
+    """
+
+    base: Base
+    config: LoraConfig
+    adapters: Sequence[tuple[EpochMetrics, Mapping[str, Tensor]]]
+    kept: range
+
+    def write(self, folder: Path) -> None:
+        """Write each into a folder by its number."""
+        folder.mkdir(parents=True, exist_ok=True)
+        clean_staging(folder)
+        for metrics, weights in self.adapters:
+            target = folder / f"{metrics.epoch}"
+            with staging_folder(target) as unfinished:
+                write_adapter(self.base, self.config, weights, unfinished, metrics)
+                commit_folder(unfinished, target)
+
+    def remove_others(self, folder: Path) -> None:
+        """Remove those that are not to stay.
+
+        A process that was killed before its checkpoint leaves epochs that are trained again.
+        """
+        for epoch, path in epoch_folders(folder):
+            if epoch not in self.kept:
+                remove_folder(path)
 
 
 class MultiLoraTrainer:
@@ -184,9 +225,26 @@ class MultiLoraTrainer:
             self.adapted.remove(name)
             raise
         self._num_loaded += 1
-        self._places[job.id] = _LoadedJob(task, folder)
+        self._places[job.id] = _LoadedJob(task, folder, newest_id(folder / CHECKPOINTS))
         notes = data_size(data, validation, self.base.context_tokens).notes(job.max_length)
         return Loaded(task.done_rows, task.total_rows, tuple(warnings), notes)
+
+    def holds(self, job: LoraJob, folder: Path) -> bool:
+        """Return whether a job is loaded, in the state of the newest checkpoint in its folder.
+
+        It may have been trained beyond that state since.
+        """
+        place = self._places.get(job.id)
+        return (
+            place is not None
+            and (place.task.job, place.folder) == (job, folder)
+            and place.checkpoint == newest_id(folder / CHECKPOINTS)
+        )
+
+    @property
+    def loaded(self) -> frozenset[str]:
+        """Ids of the jobs that are loaded."""
+        return frozenset(self._places)
 
     def train(
         self,
@@ -239,14 +297,33 @@ class MultiLoraTrainer:
         Raises:
             CheckpointError: as `save_checkpoint`, or if the attempt was replaced.
         """
+        return self.snapshot(job_id, number, attempt)()
+
+    def snapshot(self, job_id: str, number: int, attempt: int | None = None) -> Callable[[], Path]:
+        """Copy all that a job goes on from; return what writes it, as `save` does.
+
+        It may run on another thread, while the job is trained further.
+        """
         place = self._place(job_id)
-        # Before anything of the attempt that replaced this one is deleted.
-        if attempt is not None:
-            check_attempt(place.folder, attempt)
+        task, epochs = place.task, None
         if self._kept_epochs:
-            self._save_epochs(place)
-        checkpoint = capture_state(place.task, self.base.digest, self.mode)
-        return save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
+            epochs = self._epoch_files(task)
+            task.epoch_adapters = []
+        checkpoint = capture_state(task, self.base.digest, self.mode)
+        checkpoint.tensors = copy_to_host(checkpoint.tensors)
+
+        def write() -> Path:
+            # Before anything of the attempt that replaced this one is deleted.
+            if attempt is not None:
+                check_attempt(place.folder, attempt)
+            if epochs is not None:
+                epochs.write(place.folder / EPOCHS)
+                epochs.remove_others(place.folder / EPOCHS)
+            path = save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
+            place.checkpoint = newest_id(place.folder / CHECKPOINTS)
+            return path
+
+        return write
 
     def export(self, job_id: str, folder: Path) -> Exported:
         """Write a job's adapter in PEFT's format, verified by loading it.
@@ -272,33 +349,20 @@ class MultiLoraTrainer:
             job_id: of a loaded job.
             folder: in which each gets a folder by its number.
         """
-        task = self._place(job_id).task
-        folder.mkdir(parents=True, exist_ok=True)
-        clean_staging(folder)
+        self._epoch_files(self._place(job_id).task).write(folder)
+
+    def _epoch_files(self, task: TrainingTask) -> "_EpochFiles":
         validation = {epoch: (loss, accuracy) for epoch, loss, accuracy in task.validation}
+        adapters = []
         for kept in task.epoch_adapters:
-            loss, accuracy = validation.get(kept.epoch, (None, None))
+            means = validation.get(kept.epoch, (None, None))
             metrics = EpochMetrics(
-                kept.epoch, kept.step, kept.train_loss, kept.train_accuracy, loss, accuracy
+                kept.epoch, kept.step, kept.train_loss, kept.train_accuracy, *means
             )
-            target = folder / f"{kept.epoch}"
-            with staging_folder(target) as unfinished:
-                weights = task.weights.named(kept.values)
-                config = task.weights.config
-                write_adapter(self.base, config, weights, unfinished, metrics)
-                commit_folder(unfinished, target)
-
-    def _save_epochs(self, place: _LoadedJob) -> None:
-        """Write the adapters of epochs since the last checkpoint; remove those not to be kept.
-
-        A process that was killed before its checkpoint leaves epochs that are trained again.
-        """
-        task, folder = place.task, place.folder / EPOCHS
-        self.write_epochs(task.job.id, folder)
-        task.epoch_adapters = []
-        for epoch, path in epoch_folders(folder):
-            if not task.num_ended_epochs - self._kept_epochs < epoch <= task.num_ended_epochs:
-                remove_folder(path)
+            adapters.append((metrics, task.weights.named(kept.values)))
+        ended = task.num_ended_epochs
+        kept_numbers = range(ended - self._kept_epochs + 1, ended + 1)
+        return _EpochFiles(self.base, task.weights.config, adapters, kept_numbers)
 
     @property
     def budget(self) -> int | None:

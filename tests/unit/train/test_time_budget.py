@@ -12,6 +12,7 @@ from auctune.train.time_budget import (
     NoTimeLimit,
     ThroughputEstimator,
     TimeBudget,
+    WhileTime,
 )
 
 
@@ -55,9 +56,8 @@ def test_a_slot_is_used_to_within_a_row_and_leaves_time_to_save(
         total = train(clock, estimator, end, row_seconds, most)
         assert clock.time <= end - reserve
         assert total >= (10.0 - reserve) / row_seconds - 2
-        for _ in range(2):
-            clock.time += 0.1
-            estimator.record_save(0.1)
+        clock.time += 0.2
+        estimator.record_save(2, 0.2)
         assert clock.time <= end
         clock.time = end
 
@@ -91,7 +91,7 @@ def test_one_slow_row_does_not_end_training_for_good(slow: float) -> None:
         end = clock.time + 2.0
         trained.append(train(clock, estimator, end, slow if slot == 0 else 0.01))
         clock.time = max(clock.time, end)
-        estimator.record_save(0.01)
+        estimator.record_save(1, 0.01)
     assert trained[0] == 1
     assert trained[-1] > 150
     # What is found to be true again is believed again at once.
@@ -102,11 +102,28 @@ def test_the_slowest_save_of_late_is_what_is_kept_free() -> None:
     estimator = ThroughputEstimator(Clock())
     assert estimator.save_seconds(3) == ANSWER_SECONDS + SAVE_MARGIN * 3 * FIRST_SAVE_SECONDS
     for seconds in (0.01, 0.4, 0.02):
-        estimator.record_save(seconds)
+        estimator.record_save(1, seconds)
     assert estimator.save_seconds(3) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 3 * 0.4)
+    # Those that were written together tell more than one that was written alone.
+    estimator.record_save(4, 0.6)
+    assert estimator.save_seconds(3) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 0.6)
     for _ in range(8):
-        estimator.record_save(0.02)
+        estimator.record_save(1, 0.02)
     assert estimator.save_seconds(1) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 0.02)
+
+
+def test_while_something_goes_on_rounds_are_short() -> None:
+    clock = Clock()
+    estimator = ThroughputEstimator(clock)
+    remaining = [True] * 4
+    budget = WhileTime(estimator, lambda: remaining.pop() if remaining else False)
+    rows = []
+    while count := budget.max_rows():
+        rows.append(count)
+        clock.time += 0.01 * count
+        budget.record(count)
+    assert rows == [1, 25, 25, 25]
+    assert estimator.row_seconds == pytest.approx(0.01)
 
 
 def test_nothing_is_begun_after_the_end_and_an_empty_round_teaches_nothing() -> None:

@@ -2,8 +2,11 @@
 
 Its messages are those of `auctune.engine.messages.node`. In a slot it tokenizes the tasks' data,
 loads each task from its newest checkpoint, trains all of them together to their targets, or as far
-as time allows, writes their checkpoints, and unloads them. An error of one task fails that task
-alone.
+as time allows, and writes their checkpoints. An error of one task fails that task alone.
+
+A task stays loaded until a slot that is not its own: nothing is read where its newest checkpoint is
+the one that was written here. Checkpoints are written by threads, from copies, and training goes on
+meanwhile: what is trained then is known to nobody, but is there when the next slot begins.
 
 At most half of a slot goes into tokenizing, in equal shares: a task whose data need more trains in
 a later slot, in which tokenizing continues, and the others train in this one. The tokens are kept
@@ -16,9 +19,10 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,8 +55,14 @@ from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.training_lock import TrainingLock
 from auctune.engine.unix_time import unix_time
+from auctune.train.job import CurvePoint
 from auctune.train.job import Progress as TaskProgress
-from auctune.train.time_budget import NO_TIME_LIMIT, ThroughputEstimator, TimeBudget
+from auctune.train.time_budget import (
+    NO_TIME_LIMIT,
+    ThroughputEstimator,
+    TimeBudget,
+    WhileTime,
+)
 
 if TYPE_CHECKING:
     from auctune.engine.workers.pool_jobs import PoolJobs
@@ -175,8 +185,13 @@ class NodeWorker:
             case Measure():
                 self._measure()
             case TrainSlotRequest():
-                with self._training_lock.hold():
-                    self._train_slot(request)
+                try:
+                    with self._training_lock.hold():
+                        self._train_slot(request)
+                except BaseException:
+                    # What was trained since the last checkpoints is nobody's.
+                    self._unload(self._trainer.loaded)
+                    raise
             case _ if isinstance(request, PoolRequest):
                 self._parent.send(self._handle_pool_request(request))
 
@@ -240,34 +255,34 @@ class NodeWorker:
     def _train_slot(self, request: TrainSlotRequest) -> None:
         started = time.monotonic()
         tasks, until = request.tasks, request.until
+        held = {task.job.id for task in tasks if self._trainer.holds(task.job, task.folder)}
+        self._unload(self._trainer.loaded - held)
         read, unread = self._read_all(request.id, tasks, until)
         loaded_steps, refused = self._load_all(request.id, [one for one in tasks if one in read])
         loaded = [task for task in tasks if task.job.id in loaded_steps]
         budget = NO_TIME_LIMIT if until is None else self._throughput.until(until, len(loaded))
-        targets = {task.job.id: task.target for task in loaded}
+        report = partial(self._report, request.id)
         cancellable = CancellableTime(budget, self._parent.stop_requested)
         try:
+            self._trainer.train(_targets(loaded), report, cancellable)
+        except StopRequestedError:
+            self._save(loaded, report)
+            raise
+        progress, unsaved = self._save(loaded, report)
+        saved_at = unix_time()
+        results = {}
+        for task in loaded:
+            name = task.job.id
+            if name in unsaved:
+                continue
             try:
-                self._trainer.train(targets, partial(self._report, request.id), cancellable)
-            except StopRequestedError:
-                self._save(loaded)
-                raise
-            unsaved = self._save(loaded)
-            saved_at = unix_time()
-            results = {}
-            for task in loaded:
-                name = task.job.id
-                if name in unsaved:
-                    continue
-                try:
-                    with enough_memory("writing its adapter"):
-                        results[name] = self._result(task, loaded_steps[name])
-                except OutOfMemoryError as error:
-                    # Its checkpoint is complete: the next worker that loads it writes the adapter.
-                    unsaved[name] = ErrorRecord.of(error)
-        finally:
-            for name in loaded_steps:
-                self._trainer.unload(name)
+                with enough_memory("writing its adapter"):
+                    results[name] = self._result(task, loaded_steps[name], progress[name])
+            except OutOfMemoryError as error:
+                # Its checkpoint is complete: the next worker that loads it writes the adapter.
+                unsaved[name] = ErrorRecord.of(error)
+        ended = {name for name, result in results.items() if result.state != "training"}
+        self._unload({*unsaved, *ended} & self._trainer.loaded)
         self._parent.send(
             Trained(
                 request=request.id,
@@ -278,6 +293,10 @@ class NodeWorker:
                 refused=unread | refused | unsaved,
             )
         )
+
+    def _unload(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._trainer.unload(name)
 
     def _read_all(
         self, request: str, tasks: Sequence[TaskQuota], until: float | None
@@ -318,21 +337,22 @@ class NodeWorker:
         steps: dict[str, int] = {}
         refused: dict[str, ErrorRecord] = {}
         for task in tasks:
+            name = task.job.id
             try:
-                with enough_memory("taking up its adapter"):
-                    notes = self._load(task)
+                with enough_memory("loading its adapter"):
+                    notes = () if name in self._trainer.loaded else self._load(task)
             except AuctuneError as error:
-                refused[task.job.id] = ErrorRecord.of(error)
+                refused[name] = ErrorRecord.of(error)
                 continue
             except OSError as error:
                 # The log has its path; nothing is wrong with the task.
                 traceback.print_exc()
                 why = AuctuneError(f"a checkpoint cannot be read now ({error.strerror})")
-                refused[task.job.id] = replace(ErrorRecord.of(why), unreadable=True)
+                refused[name] = replace(ErrorRecord.of(why), unreadable=True)
                 continue
             for text in notes:
                 self._note(request, task, text)
-            steps[task.job.id] = self._trainer.progress(task.job.id).steps
+            steps[name] = self._trainer.progress(name).steps
         return steps, refused
 
     def _load(self, task: TaskQuota) -> tuple[str, ...]:
@@ -350,22 +370,47 @@ class NodeWorker:
             again = self._trainer.load(task.job, task.folder).warnings
             return (f"{error}; trained again from its first row", *again)
 
-    def _save(self, tasks: Iterable[TaskQuota]) -> dict[str, ErrorRecord]:
-        """Write the tasks' checkpoints; return the errors of those that could not be written."""
-        errors = {}
-        for task in tasks:
-            began = time.monotonic()
+    def _save(
+        self, tasks: Sequence[TaskQuota], report: Callable[[TaskProgress], None]
+    ) -> tuple[dict[str, "_Saved"], dict[str, ErrorRecord]]:
+        """Write the tasks' checkpoints, while their training goes on.
+
+        Returns:
+            What the checkpoints hold, and the errors of those that could not be written.
+        """
+        errors: dict[str, ErrorRecord] = {}
+        saved: dict[str, _Saved] = {}
+        writes: dict[str, Future[Path]] = {}
+        began = time.monotonic()
+        with ThreadPoolExecutor(max(1, len(tasks))) as threads:
+            for task in tasks:
+                name = task.job.id
+                saved[name] = _Saved(self._trainer.progress(name), self._trainer.curve(name))
+                try:
+                    with enough_memory("writing its checkpoint"):
+                        write = self._trainer.snapshot(name, task.number, task.attempt)
+                except OutOfMemoryError as error:
+                    errors[name] = ErrorRecord.of(error)
+                else:
+                    writes[name] = threads.submit(write)
+            goes_on = partial(self._is_writing, list(writes.values()))
+            written = [task for task in tasks if task.job.id in writes]
+            self._trainer.train(_targets(written), report, WhileTime(self._throughput, goes_on))
+        for name, writing in writes.items():
             try:
                 with enough_memory("writing its checkpoint"):
-                    self._trainer.save(task.job.id, task.number, task.attempt)
+                    writing.result()
             except (CheckpointError, OutOfMemoryError) as error:
-                errors[task.job.id] = ErrorRecord.of(error)
-            self._throughput.record_save(time.monotonic() - began)
-        return errors
+                errors[name] = ErrorRecord.of(error)
+        if tasks:
+            self._throughput.record_save(len(tasks), time.monotonic() - began)
+        return saved, errors
 
-    def _result(self, quota: TaskQuota, loaded: int) -> TaskResult:
-        name = quota.job.id
-        progress = self._trainer.progress(name)
+    def _is_writing(self, writes: Sequence[Future[Path]]) -> bool:
+        return not (self._parent.stop_requested.is_set() or all(one.done() for one in writes))
+
+    def _result(self, quota: TaskQuota, loaded: int, saved: "_Saved") -> TaskResult:
+        progress = saved.progress
         known = min(quota.known_steps, loaded)
         state, note = progress.state, progress.note
         if state == "done" and (error := self._export(quota)):
@@ -376,7 +421,7 @@ class NodeWorker:
             tokens=progress.tokens,
             steps=progress.steps,
             state=state,
-            losses=tuple(point for point in self._trainer.curve(name) if point[0] > known),
+            losses=tuple(point for point in saved.curve if point[0] > known),
             validation=progress.validation,
             note=note,
             exported=state == "done",
@@ -413,6 +458,18 @@ class NodeWorker:
                 memory_gb=progress.memory_gb,
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What a task's checkpoint holds: its progress, and all points of its loss curve."""
+
+    progress: TaskProgress
+    curve: Sequence[CurvePoint]
+
+
+def _targets(tasks: Iterable[TaskQuota]) -> dict[str, int]:
+    return {task.job.id: task.target for task in tasks}
 
 
 def _num_bytes(task: TaskQuota) -> int:

@@ -104,7 +104,9 @@ def _varlen(
 ) -> Tensor:
     longest = max(rows.lengths)
     found = varlen_attn(
-        *(one.squeeze(0).transpose(0, 1) for one in (query, key, value)),
+        query[0].transpose(0, 1),
+        key[0].transpose(0, 1),
+        value[0].transpose(0, 1),
         rows.ends,
         rows.ends,
         longest,
@@ -127,11 +129,13 @@ def _attend_run(
 ) -> Tensor:
     """Return [1, tokens, heads, size] of a run of rows, as of `PackedRows.runs`."""
     first, count, length = run
-    rows = (
-        one[0, :, first : first + count * length].unflatten(1, (count, length)).transpose(0, 1)
-        for one in (query, key, value)
-    )
-    return _attend(*rows, scaling, window).reshape(1, count * length, query.shape[1], -1)
+
+    def rows(one: Tensor) -> Tensor:
+        part = one[0, :, first : first + count * length]
+        return part.view(len(part), count, length, -1).transpose(0, 1)
+
+    found = _attend(rows(query), rows(key), rows(value), scaling, window)
+    return found.reshape(1, count * length, query.shape[1], -1)
 
 
 def _attend(
@@ -198,5 +202,5 @@ def _separates_rows(model: PreTrainedModel) -> bool:
     first, second = _TRIED_ROWS
     alone = torch.cat([logits(0, first, first), logits(first, total, second)])
     together, leaking = logits(0, total, first, second), logits(0, total, total)
-    rounding = max(_LEAK * (leaking - alone).norm().item(), _ROUNDING * alone.norm().item())
-    return (together - alone).norm().item() <= rounding
+    rounding = max(_LEAK * float((leaking - alone).norm()), _ROUNDING * float(alone.norm()))
+    return float((together - alone).norm()) <= rounding

@@ -91,7 +91,7 @@ class _MultiLoraProduct(torch.autograd.Function):
                 through = None if grad_x is None else torch.zeros_like(grad_x)
                 dropped_x = x * mask
             call.backend.backward(gradient, dropped_x, saved, call.segments, call.scale, through)
-            if mask is not None and grad_x is not None:
+            if mask is not None and grad_x is not None and through is not None:
                 grad_x.addcmul_(through, mask.to(grad_x.dtype))
         return grad_x, None, None, None, None, None
 

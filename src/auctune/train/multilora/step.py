@@ -359,8 +359,9 @@ def _token_arrays(batch: MicroBatch) -> tuple[list[NDArray[Any]], TokenKeys]:
     weights = np.array([row.weight for row in batch.rows], np.float32)
     rows = row_of[targets]
     ends = batch.starts.astype(np.int32)
-    parts = [ids.reshape(shape), positions.reshape(shape), ends, targets, labels[targets]]
-    return [*parts, weights[rows], rows], TokenKeys(keys, positions)
+    streams = [ids.reshape(shape), positions.reshape(shape)]
+    of_targets: list[NDArray[Any]] = [targets, labels[targets], weights[rows], rows]
+    return [*streams, ends, *of_targets], TokenKeys(keys, positions)
 
 
 def _pair_arrays(batch: MicroBatch) -> list[NDArray[Any]]:
@@ -371,7 +372,11 @@ def _pair_arrays(batch: MicroBatch) -> list[NDArray[Any]]:
     better, worse = ([batch.rows[n + offset] for n in first] for offset in (0, 1))
     references = [a.reference - b.reference for a, b in zip(better, worse, strict=True)]
     betas = [row.beta for row in better]
-    return [np.array(first), np.array(betas, np.float32), np.array(references, np.float32)]
+    return [
+        np.array(first, np.int64),
+        np.array(betas, np.float32),
+        np.array(references, np.float32),
+    ]
 
 
 @torch.no_grad()

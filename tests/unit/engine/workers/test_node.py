@@ -98,7 +98,7 @@ def test_an_adapter_that_memory_does_not_hold_ends_its_own_task_alone(
     large, good = order(tmp_path, "large"), order(tmp_path, "good")
     trained = train(base, [large, good])
     assert trained.results["good"].state == "done"
-    assert trained.refused["large"].found == "out of memory while taking up its adapter"
+    assert trained.refused["large"].found == "out of memory while loading its adapter"
     assert trained.refused["large"].out_of_memory
 
 
@@ -123,6 +123,90 @@ def test_memory_that_runs_out_as_an_adapter_is_written_leaves_its_checkpoint_to_
     again = train(base, [large]).results["large"]
     assert (again.rows, again.state, again.exported) == (4, "done", True)
     assert (large.adapter / "adapter_model.safetensors").is_file()
+
+
+def slots(base: Path, requests: list[TrainSlotRequest]) -> list[Trained]:
+    """What one node says of several slots."""
+    market = Market()
+    worker = NodeWorker(NodeSettings(str(base), str(base), mode="exact"), cast(Parent, market))
+    for request in requests:
+        market.inbox.put(request)
+    market.inbox.put(Stop())
+    worker.run()
+    return [one for one in market.said if isinstance(one, Trained)]
+
+
+def test_a_task_stays_loaded_from_slot_to_slot_and_comes_to_the_same_bits(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[str] = []
+    load = MultiLoraTrainer.load
+
+    def count(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> Any:
+        loads.append(job.id)
+        return load(trainer, job, folder)
+
+    monkeypatch.setattr(MultiLoraTrainer, "load", count)
+    weights = []
+    for name, stays in (("stays", True), ("goes", False)):
+        (tmp_path / name).mkdir()
+        one, other = order(tmp_path / name, "one"), order(tmp_path / name, "other")
+        between = [one] if stays else [other]
+        requests = [
+            TrainSlotRequest(0, (replace(one, target=1),)),
+            TrainSlotRequest(1, tuple(replace(task, number=2, target=2) for task in between)),
+            TrainSlotRequest(2, (replace(one, number=3, target=4),)),
+        ]
+        loads.clear()
+        last = slots(base, requests)[-1].results["one"]
+        assert (last.rows, last.state, last.exported) == (4, "done", True)
+        assert loads == (["one"] if stays else ["one", "other", "one"])
+        weights.append((one.adapter / "adapter_model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+
+
+def test_a_task_that_trained_elsewhere_meanwhile_is_loaded_anew(base: Path, tmp_path: Path) -> None:
+    task = order(tmp_path, "job")
+    market = Market()
+    settings = NodeSettings(str(base), str(base), mode="exact")
+    worker = NodeWorker(settings, cast(Parent, market))
+    worker._handle(TrainSlotRequest(0, (replace(task, target=1),)))
+    (elsewhere,) = slots(base, [TrainSlotRequest(1, (replace(task, number=2, target=3),))])
+    assert elsewhere.results["job"].rows == 3
+    worker._handle(TrainSlotRequest(2, (replace(task, number=3, target=3),)))
+    here = market.said[-1]
+    assert isinstance(here, Trained)
+    assert (here.results["job"].rows, here.results["job"].steps) == (3, 1)
+
+
+def test_training_goes_on_while_checkpoints_are_written_and_what_they_hold_is_reported(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = MultiLoraTrainer.snapshot
+
+    def slow(trainer: MultiLoraTrainer, job: str, number: int, attempt: int | None) -> Any:
+        write = snapshot(trainer, job, number, attempt)
+
+        def write_slowly() -> Path:
+            # It is written once training is done.
+            while trainer.progress(job).rows < 4:
+                time.sleep(0.01)
+            return write()
+
+        return write_slowly
+
+    monkeypatch.setattr(MultiLoraTrainer, "snapshot", slow)
+    task = order(tmp_path, "job")
+    market = Market()
+    worker = NodeWorker(NodeSettings(str(base), str(base), mode="exact"), cast(Parent, market))
+    # No time of a slot is left for anything but checkpoints.
+    worker._throughput.record_save(1, 1e6)
+    worker._handle(TrainSlotRequest(0, (task,), unix_time.unix_time() + 3600))
+    worker._handle(TrainSlotRequest(1, (replace(task, number=2),)))
+    first, second = (one for one in market.said if isinstance(one, Trained))
+    assert (first.results["job"].rows, first.results["job"].state) == (0, "training")
+    assert (second.results["job"].rows, second.results["job"].state) == (4, "done")
+    assert len(second.results["job"].losses) == 2
 
 
 def test_a_node_computes_as_its_settings_say(base: Path) -> None:

@@ -244,7 +244,7 @@ def test_a_job_whose_deadline_passed_while_it_was_paused_ends_at_a_restart() -> 
     assert made.log.rows["a"].body["error"]["code"] == "deadline_passed"
 
 
-NO_MEMORY = "out of memory while taking up its adapter"
+NO_MEMORY = "out of memory while loading its adapter"
 
 
 def run_out(made: MadeUpZone, slot: int) -> None:
