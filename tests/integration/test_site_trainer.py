@@ -24,13 +24,13 @@ from auctune.engine.edge.sites import Sites, open_sites
 from auctune.engine.edge.slot_run import RowProgress
 from auctune.engine.edge.storage import assign_chunks
 from auctune.engine.elastic.errors import read_failure, to_slot_error
-from auctune.engine.messages.elastic import GRADIENT_MESSAGES
 from auctune.engine.messages.sites import JobFailed, SlotLost, SlotTrained
 from auctune.engine.runtime.ray import local_cluster
 from auctune.engine.runtime.ray.driver import RayDriver
 from auctune.engine.runtime.ray.local_cluster import LocalCluster
 from auctune.engine.runtime.requests import RequestWorker
 from auctune.engine.runtime.worker import WorkerSpec
+from support import visible_gpus
 from support.chunk_training import train_alone
 from support.edge_runs import job_chunks, make_training, make_worker
 from support.waits import poll
@@ -358,11 +358,11 @@ def test_a_job_whose_file_is_gone_or_whose_workers_cannot_start_is_broken_alone(
 
 @ON_A_CLUSTER
 def test_a_worker_on_a_gpu_sees_that_of_its_ray_node_alone(sites: Sites) -> None:
-    spec = WorkerSpec("support.visible_gpus", {}, GRADIENT_MESSAGES, "cuda")
+    spec = WorkerSpec(visible_gpus.__name__, {}, visible_gpus.MESSAGES, "cuda")
     worker = RequestWorker(partial(sites.start, "a", {"gpu": 1.0}, spec), read_failure)
     ready = poll(lambda: worker.ready)
     assert ready is not None
-    assert ready.base_digest == "0"
+    assert ready.gpus == "0"
     with pytest.raises(InputError, match=r"worker\.gpu: is missing"):
         sites.start("a", {"cpu": 1.0}, spec, lambda _: None)
     worker.kill()

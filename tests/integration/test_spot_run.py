@@ -15,6 +15,7 @@ from torch import Tensor
 from auctune.domain import InputError
 from auctune.engine.elastic.gradient_worker import WorkerSettings
 from auctune.engine.messages.base import ErrorRecord, Failed
+from auctune.engine.messages.elastic import GRADIENT_MESSAGES
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.job import forecast_source
@@ -390,7 +391,7 @@ class LostWorker(ThreadWorker):
 
     def __init__(self, on_message: OnMessage) -> None:
         self._lost = threading.Event()
-        super().__init__(self._vanish, on_message)
+        super().__init__(self._vanish, GRADIENT_MESSAGES, on_message)
 
     def is_lost(self) -> bool:
         return self._lost.is_set()

@@ -165,7 +165,7 @@ class MadeUpEdge:
         )  # fmt: skip
         outcome = outcome_of(order, loss)
         plain = OUTCOME.dump_python(outcome)
-        self.hear(kind="trained", job=job, slot=slot, outcome=plain)
+        self.hear(kind="slot_trained", job=job, slot=slot, outcome=plain)
 
     def train(self, slot: int) -> None:
         """All that was given out of a slot is trained."""

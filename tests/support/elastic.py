@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,14 +11,14 @@ import torch
 from torch import Tensor
 
 from auctune.engine.elastic import reducer
-from auctune.engine.elastic.errors import read_failure, serve
+from auctune.engine.elastic.errors import failed_message, read_failure
 from auctune.engine.elastic.gradient_worker import handle
 from auctune.engine.elastic.reducer import reducer_worker
 from auctune.engine.elastic.trainer import ElasticTrainer, JobFacts
-from auctune.engine.messages.base import Stop
+from auctune.engine.messages.base import Stop, WorkerMessages
 from auctune.engine.messages.elastic import GradientWorkerReady
-from auctune.engine.runtime.channel import OnMessage, ParentChannel
-from auctune.engine.runtime.requests import RequestWorker
+from auctune.engine.runtime.channel import OnMessage, ParentChannel, decode, encode
+from auctune.engine.runtime.requests import RequestWorker, serve
 from auctune.engine.runtime.training_lock import TrainingLock
 from auctune.train.base import Base
 from auctune.train.data_parallel.batches import RowRange
@@ -32,13 +31,13 @@ Work = Callable[[ParentChannel[Any, Any]], object]
 
 
 class ThreadWorker:
-    """Handle of a worker in a thread."""
+    """Handle of a worker in a thread; messages pass as frames, as those of a process."""
 
     pid = None
 
-    def __init__(self, work: Work, on_message: OnMessage) -> None:
-        self._work, self._on_message = work, on_message
-        self._parent: ParentChannel[Any, Any] = ParentChannel(on_message, _end)
+    def __init__(self, work: Work, messages: WorkerMessages, on_message: OnMessage) -> None:
+        self._work, self._messages, self._on_message = work, messages, on_message
+        self._parent: ParentChannel[Any, Any] = ParentChannel(self._transmit, _end)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -50,10 +49,8 @@ class ThreadWorker:
         return False
 
     def send(self, message: Any) -> None:
-        # A process gets copies.
-        if arrays := getattr(message, "arrays", ()):
-            message = replace(message, arrays=[array.copy() for array in arrays])
-        self._parent.receive(message)
+        requests = self._messages.requests
+        self._parent.receive(decode(encode(message, requests), requests))
 
     def exit_reason(self) -> str:
         return "has ended"
@@ -69,6 +66,10 @@ class ThreadWorker:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
+    def _transmit(self, message: object) -> None:
+        replies = self._messages.replies
+        self._on_message(decode(encode(message, replies), replies))
+
     def _run(self) -> None:
         self._work(self._parent)
         self._on_message(None)
@@ -83,7 +84,7 @@ def gradient_work(worker: GradientWorker, job: LoraJob, cache: Path) -> Work:
 
     def work(parent: ParentChannel[Any, Any]) -> None:
         parent.send(GradientWorkerReady(base_digest=worker.base_digest))
-        serve(parent, partial(handle, worker, job, TrainingLock(cache)))
+        serve(parent, partial(handle, worker, job, TrainingLock(cache)), failed_message)
 
     return work
 
@@ -104,8 +105,8 @@ def new_trainer(base: Base, job: LoraJob, folder: Path, micro_batch: int) -> Ela
     worker = GradientWorker(base, job)
     if job.start_from is not None:
         worker.start_from(job.start_from)
-    argument = reducer_worker(job).argument
-    start = partial(ThreadWorker, partial(reducer.main, argument=argument))
+    spec = reducer_worker(job)
+    start = partial(ThreadWorker, partial(reducer.main, argument=spec.argument), spec.messages)
     return ElasticTrainer(
         job, facts_of(worker), RequestWorker(start, read_failure), folder, micro_batch
     )

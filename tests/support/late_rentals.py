@@ -10,7 +10,6 @@ from decimal import Decimal
 import numpy as np
 
 from auctune.domain.data_size import DataSize
-from auctune.engine.messages.spot import JobReady
 from auctune.engine.spot.job_config import SpotStrategy
 from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
@@ -19,7 +18,7 @@ from auctune.service.storage.events import EventType
 from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import Pace, SpotJobState
 from auctune.service.zones.spot.state import empty_model
-from auctune.service.zones.spot.worker import on_message
+from auctune.service.zones.spot.worker import on_message, on_ready
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.files import SpotRecord
 from auctune.spot import IDLE, SpotAllocation, SpotJob, SpotObservation
@@ -140,7 +139,7 @@ class LateRentals:
         pace = speed / job.speed
         done, cost, last, num_missed = 0.0, 0.0, IDLE, 0
         before = rental.market.quote(job.first)[1]
-        on_message(self.zone, job.id, JobReady(seconds=start))
+        on_ready(self.zone, job.id, start)
         for slot in range(terms.deadline):
             begins = rental.clock.slot_start(job.first + slot)
             self.clock.time = max(self.clock.time, begins)

@@ -29,8 +29,8 @@ def main(parent: ParentChannel[Any, Any], settings: dict[str, Any]) -> None:
     while (Path(settings["cache"]) / "not yet").exists():
         time.sleep(0.01)
     parent.send(Ready())
-    while not isinstance(task := parent.inbox.get(), Stop):
-        word = task.base
+    while not isinstance(request := parent.inbox.get(), Stop):
+        word = request.base
         if word == "crash" or (word == "crash once" and not tried.exists()):
             with tried.open("a") as file:
                 file.write(f"{word}\n")

@@ -15,7 +15,7 @@ import orjson
 from auctune.domain import InputError, Money, round_money, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.engine.messages.base import ErrorRecord, Failed
-from auctune.engine.messages.spot import CapReached, JobReady, JobWarning, RunEvent
+from auctune.engine.messages.spot import CapReached, JobWarning, RunEvent
 from auctune.engine.spot.job_config import SpotStrategy
 from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
@@ -29,7 +29,7 @@ from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
 from auctune.service.zones.spot.job import SpotJobState
 from auctune.service.zones.spot.state import empty_model
 from auctune.service.zones.spot.supply import SpotSupply
-from auctune.service.zones.spot.worker import on_message
+from auctune.service.zones.spot.worker import on_message, on_ready
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.files import SpotRecord
 from auctune.spot.job import Overhead
@@ -160,7 +160,7 @@ class SpotPlayer:
         """A process has loaded all; a restart of it says so again."""
         name = self._one_of(self.zone.admitted_jobs)
         seconds = float(self.rng.exponential(2.0))
-        on_message(self.zone, name, JobReady(seconds=seconds))
+        on_ready(self.zone, name, seconds)
         return bool(name)
 
     def rent(self) -> bool:

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from auctune.engine.elastic.gradient_worker import WorkerSettings
+from auctune.engine.messages.elastic import GRADIENT_MESSAGES
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.worker import WorkerHandle
 from auctune.engine.spot.clock import ModelClock, SlotClock
@@ -62,7 +63,7 @@ class ThreadLauncher:
     make: MakeWork
 
     def start(self, name: str, on_message: OnMessage) -> WorkerHandle:
-        return ThreadWorker(self.make(self.settings), on_message)
+        return ThreadWorker(self.make(self.settings), GRADIENT_MESSAGES, on_message)
 
     def close(self) -> None:
         pass

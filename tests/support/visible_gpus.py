@@ -1,14 +1,22 @@
-"""A worker that sends, as the digest of its base, which GPUs it sees."""
+"""A worker that sends which GPUs it sees."""
 
 import os
-from typing import Any
+from dataclasses import dataclass
 
-from auctune.engine.messages.elastic import GRADIENT_MESSAGES, GradientWorkerReady
+from auctune.engine.messages.base import Alive, Ready, Stop, WorkerMessages
 from auctune.engine.runtime.channel import ParentChannel
 
-MESSAGES = GRADIENT_MESSAGES
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeesGpus(Ready):
+    """The worker sees these GPUs, as CUDA_VISIBLE_DEVICES has them."""
+
+    gpus: str
 
 
-def main(parent: ParentChannel[Any, Any], _: object) -> None:
-    parent.send(GradientWorkerReady(base_digest=os.environ.get("CUDA_VISIBLE_DEVICES", "")))
+MESSAGES = WorkerMessages(Stop, Alive | SeesGpus)
+
+
+def main(parent: ParentChannel[Alive | SeesGpus, Stop], _: object) -> None:
+    parent.send(SeesGpus(gpus=os.environ.get("CUDA_VISIBLE_DEVICES", "")))
     parent.stop_requested.wait()

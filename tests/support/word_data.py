@@ -16,8 +16,8 @@ from auctune.engine.messages.data import (
     ArchiveFolder,
     DataFacts,
     DataReply,
+    DataRequest,
     DataResponse,
-    DataTask,
     FileAppraised,
     FileMeasured,
     FileRepaired,
@@ -42,38 +42,44 @@ MESSAGES = DATA_MESSAGES
 
 def main(parent: ParentChannel[DataReply, Any], _settings: dict[str, Any]) -> None:
     parent.send(Ready())
-    while not isinstance(task := parent.inbox.get(), Stop):
+    while not isinstance(request := parent.inbox.get(), Stop):
         try:
-            response = _handle(task)
+            response = _handle(request)
         except AuctuneError as error:
             parent.send(Failed(error=ErrorRecord.of(error)))
         else:
             parent.send(response)
 
 
-def _handle(task: DataTask) -> DataResponse:
-    match task:
+def _handle(request: DataRequest) -> DataResponse:
+    match request:
         case Prepare():
             raise AssertionError("there is no base")
         case SizeFile():
-            dataset = read_dataset(task.path, task.place)
-            return FileSized(value=_facts(dataset, _lines(task.path, task.place), task.max_length))
+            dataset = read_dataset(request.path, request.place)
+            return FileSized(
+                value=_facts(dataset, _lines(request.path, request.place), request.max_length)
+            )
         case StoreFile():
             # What would be stored is named after the length of its rows.
-            read_dataset(task.path, task.place)
-            tokens_folder(task.path).mkdir(exist_ok=True)
-            (tokens_folder(task.path) / str(task.max_length)).touch(exist_ok=False)
+            read_dataset(request.path, request.place)
+            tokens_folder(request.path).mkdir(exist_ok=True)
+            (tokens_folder(request.path) / str(request.max_length)).touch(exist_ok=False)
             return FileStored()
         case MeasureFile():
-            return FileMeasured(value=_raw_size(_lines(task.path, task.place)))
+            return FileMeasured(value=_raw_size(_lines(request.path, request.place)))
         case AppraiseFile():
-            return FileAppraised(value=_appraise(task))
+            return FileAppraised(value=_appraise(request))
         case RepairFile():
-            return FileRepaired(value=RepairVendor(task.vendor).repair(task.source, task.target))
+            return FileRepaired(
+                value=RepairVendor(request.vendor).repair(request.source, request.target)
+            )
         case ReadAdapter():
-            return AdapterRead(value=read_start(task.path, task.place)[0])
+            return AdapterRead(value=read_start(request.path, request.place)[0])
         case ArchiveFolder():
-            return FolderArchived(value=archive_folder(task.folder, task.target, task.name))
+            return FolderArchived(
+                value=archive_folder(request.folder, request.target, request.name)
+            )
 
 
 def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:
@@ -96,17 +102,17 @@ def _raw_size(lines: list[str]) -> DataSize:
     return DataSize(len(lines), max(1.0, mean))
 
 
-def _appraise(task: AppraiseFile) -> Appraisal:
-    path, place = task.path, task.place
+def _appraise(request: AppraiseFile) -> Appraisal:
+    path, place = request.path, request.place
     lines = _lines(path, place)
     trial = path.with_suffix(".trial")
     offers = []
-    for params in task.vendors:
+    for params in request.vendors:
         vendor = RepairVendor(params)
         quote = vendor.quote(path)
         if quote is not None:
             vendor.repair(path, trial)
             repaired = read_dataset(trial, place)
-            offers.append(Offer(quote, _facts(repaired, _lines(trial, place), task.max_length)))
+            offers.append(Offer(quote, _facts(repaired, _lines(trial, place), request.max_length)))
             trial.unlink()
     return Appraisal(_raw_size(lines), tuple(offers))

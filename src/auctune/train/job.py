@@ -1,5 +1,6 @@
 """Jobs of the trainer, their progress, and sampling parameters: plain values, without torch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -56,6 +57,24 @@ class Loaded:
     total_rows: int
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReducerProgress:
+    """Progress of a job whose gradients are reduced.
+
+    Attributes:
+        state, note, steps, tokens: as of `Progress`.
+        rows: trained and validated so far, over all epochs.
+        validation: epoch, mean loss and mean token accuracy at each epoch's end.
+    """
+
+    state: JobState
+    note: str
+    steps: int
+    rows: int
+    tokens: int
+    validation: Sequence[tuple[int, float, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)

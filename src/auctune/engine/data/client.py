@@ -25,7 +25,7 @@ from auctune.engine.messages.data import (
     Archived,
     ArchiveFolder,
     DataFacts,
-    DataTask,
+    DataRequest,
     FileRequest,
     MeasureFile,
     Prepare,
@@ -152,14 +152,14 @@ class DataClient:
             owner: whose turn it takes.
             store: whether to store its tokens beside it; those of a small file are not worth it.
         """
-        task = SizeFile(
+        message = SizeFile(
             base=base,
             path=path,
             place=place,
             max_length=max_length,
             store=store and _size(path) > SMALL_BYTES,
         )
-        return self._request(task, owner, path)
+        return self._request(message, owner, path)
 
     def store(
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
@@ -169,15 +169,15 @@ class DataClient:
             done: Future[None] = Future()
             done.set_result(None)
             return done
-        task = StoreFile(base=base, path=path, place=place, max_length=max_length)
-        return self._request(task, owner, path)
+        message = StoreFile(base=base, path=path, place=place, max_length=max_length)
+        return self._request(message, owner, path)
 
     def measure(
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
     ) -> "Future[DataSize]":
         """How much a data set is that somebody else is to repair; arguments as of `size`."""
-        task = MeasureFile(base=base, path=path, place=place, max_length=max_length)
-        return self._request(task, owner, path)
+        message = MeasureFile(base=base, path=path, place=place, max_length=max_length)
+        return self._request(message, owner, path)
 
     def appraise(
         self,
@@ -190,17 +190,17 @@ class DataClient:
         owner: str = "",
     ) -> "Future[Appraisal]":
         """Look at a data set that is to be repaired; `vendors` are asked, and work on trial."""
-        task = AppraiseFile(
+        message = AppraiseFile(
             base=base, path=path, place=place, max_length=max_length, vendors=tuple(vendors)
         )
-        return self._request(task, owner, path)
+        return self._request(message, owner, path)
 
     def repair(
         self, source: Path, target: Path, vendor: RepairParams, *, owner: str = ""
     ) -> "Future[RepairReport]":
         """Have a vendor repair `source`; `target` appears whole or not at all."""
-        task = RepairFile(source=source, target=target, vendor=vendor, place="training_file")
-        return self._request(task, owner, source)
+        message = RepairFile(source=source, target=target, vendor=vendor, place="training_file")
+        return self._request(message, owner, source)
 
     def adapter(self, path: Path, place: str, *, owner: str = "") -> "Future[StartAdapter]":
         """Read the archive of an adapter that a job is to start from; see `read_start`."""
@@ -218,23 +218,27 @@ class DataClient:
         self._long.close()
 
     def _request(
-        self, task: DataTask, owner: str, path: Path | None = None, seconds: float | None = None
+        self,
+        message: DataRequest,
+        owner: str,
+        path: Path | None = None,
+        seconds: float | None = None,
     ) -> "Future[Any]":
-        size, is_repair = _size(path), isinstance(task, AppraiseFile | RepairFile)
+        size, is_repair = _size(path), isinstance(message, AppraiseFile | RepairFile)
         limit = self._seconds if seconds is None else seconds
         if path is not None and seconds is None:
             limit = min(self._max_file_seconds, _LOAD_SECONDS + size / _BYTES_PER_SECOND)
             if is_repair:
                 limit = min(self._seconds, _LOAD_SECONDS + size / _REPAIR_BYTES_PER_SECOND)
         # Files do not change: the same question about one has the same answer.
-        key = task if isinstance(task, FileRequest | ReadAdapter) else None
+        key = message if isinstance(message, FileRequest | ReadAdapter) else None
         failure_key = key
         # Whole rows are tokenized, whatever they are truncated to then.
-        if isinstance(task, FileRequest):
-            failure_key = replace(task, max_length=0)
+        if isinstance(message, FileRequest):
+            failure_key = replace(message, max_length=0)
         if isinstance(failure_key, SizeFile):
             failure_key = replace(failure_key, store=False)
-        request = Request(task, owner, limit, key, failure_key)
+        request = Request(message, owner, limit, key, failure_key)
         future: Future[Any] = Future()
         small = SMALL_REPAIR_BYTES if is_repair else SMALL_BYTES
         process = self._short if size <= small else self._long

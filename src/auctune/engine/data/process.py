@@ -25,8 +25,8 @@ from auctune.engine.messages.data import (
     DATA_MESSAGES,
     ArchiveFolder,
     DataReply,
+    DataRequest,
     DataResponse,
-    DataTask,
     Prepare,
 )
 from auctune.engine.runtime.local import WorkerProcess
@@ -49,7 +49,7 @@ class Request:
     """A request to a data process.
 
     Attributes:
-        task: what is to be done.
+        message: what is to be done.
         owner: the user whose turn it takes.
         seconds: that it may run, without the start of its process.
         key: equal for requests with equal answers, which run once; `None`: it runs by itself.
@@ -58,11 +58,11 @@ class Request:
         futures: of all who wait for the answer.
     """
 
-    task: DataTask
+    message: DataRequest
     owner: str
     seconds: float
-    key: DataTask | None
-    failure_key: DataTask | None = None
+    key: DataRequest | None
+    failure_key: DataRequest | None = None
     futures: "list[Future[Any]]" = field(default_factory=list)
     num_tries: int = 0
     began: float = 0.0
@@ -148,9 +148,9 @@ class DataProcess:
         self._mailbox = Mailbox()
         self._queue = RequestQueue()
         # Requests that wait or run, by key.
-        self._shared: dict[DataTask, Request] = {}
+        self._shared: dict[DataRequest, Request] = {}
         # Errors of those that must not run again, by failure key.
-        self._failed: OrderedDict[DataTask, AuctuneError] = OrderedDict()
+        self._failed: OrderedDict[DataRequest, AuctuneError] = OrderedDict()
         self._current: Request | None = None
         self._process: WorkerProcess | None = None
         self._started = False
@@ -253,7 +253,7 @@ class DataProcess:
         if self._process is None:
             self._start()
         if self._process is not None:
-            self._process.send(request.task)
+            self._process.send(request.message)
 
     def _on_message(self, number: int, message: DataReply | None) -> None:
         if number != self._number or self._process is None:
@@ -295,7 +295,7 @@ class DataProcess:
             self._queue.requeue(request)
             return
         self._forget(request)
-        error = _failure(request.task, how) if isinstance(how, str) else how
+        error = _failure(request.message, how) if isinstance(how, str) else how
         if request.failure_key is not None:
             self._failed[request.failure_key] = error
             if len(self._failed) > _MAX_FAILED:
@@ -311,19 +311,19 @@ class DataProcess:
             self._shared.pop(request.key, None)
 
 
-def _failure(task: DataTask, how: str) -> AuctuneError:
+def _failure(message: DataRequest, how: str) -> AuctuneError:
     """Return the error of a request that ended its process."""
-    if isinstance(task, Prepare | ArchiveFolder):
-        return DataError(f"{task.type}: the data process {how}")
+    if isinstance(message, Prepare | ArchiveFolder):
+        return DataError(f"{message.type}: the data process {how}")
     found = f"could not be examined: the data process {how}"
-    return InputError(task.place, found, "another file, with less or simpler data")
+    return InputError(message.place, found, "another file, with less or simpler data")
 
 
 def _late(request: Request) -> AuctuneError:
     """Return the error of a request that took too long."""
-    task, seconds = request.task, request.seconds
-    if isinstance(task, Prepare | ArchiveFolder):
-        return _failure(task, f"took longer than {seconds:g} s")
+    message, seconds = request.message, request.seconds
+    if isinstance(message, Prepare | ArchiveFolder):
+        return _failure(message, f"took longer than {seconds:g} s")
     limit = f"{seconds:g} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
     found = f"takes more than {limit} to examine"
-    return InputError(task.place, found, "less data in one file: split it")
+    return InputError(message.place, found, "less data in one file: split it")

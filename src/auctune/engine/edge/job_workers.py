@@ -12,8 +12,9 @@ from auctune.engine.edge.sites import FreeResources, Sites
 from auctune.engine.edge.slot_run import PlacedWorker, SlotRun, SlotTask
 from auctune.engine.edge.storage import StoredChunk
 from auctune.engine.elastic.errors import read_failure
-from auctune.engine.elastic.gradient_worker import Array, gradient_worker
+from auctune.engine.elastic.gradient_worker import gradient_worker
 from auctune.engine.elastic.reducer import reducer_worker
+from auctune.engine.messages.base import Array
 from auctune.engine.runtime.requests import RequestWorker
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.train.checkpoint import Checkpoint

@@ -15,7 +15,7 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.edge.market import Site
 from auctune.engine.edge.sites import FreeResources, capacity_units, needed_units
-from auctune.engine.elastic.gradient_worker import Array
+from auctune.engine.messages.base import Array
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.ray.cluster import connect
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, RayWorker
@@ -106,15 +106,15 @@ class RaySites:
             missing_seconds=_MISSING_SECONDS,
             keeps_arrays=True,
         )
-        handle = self._driver.worker(spec, on_message)
+        handle = self._driver.worker(spec, worker.messages, on_message)
         handle.start()
         return handle
 
     def fetch(self, handle: Any) -> Array:
         import ray
 
-        # Ray's arrays are read-only views of shared memory.
-        return np.array(ray.get(handle))
+        # Ray's arrays are read-only views of shared memory; an empty one is no reference.
+        return np.array(ray.get(handle) if isinstance(handle, ray.ObjectRef) else handle)
 
 
 @contextmanager

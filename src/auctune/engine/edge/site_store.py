@@ -3,18 +3,18 @@
 import hashlib
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from auctune.domain import InputError
 from auctune.domain.data_size import check_pairs
 from auctune.domain.dataset import DataSet, RowKind, read_dataset
-from auctune.engine.elastic.errors import serve
+from auctune.engine.elastic.errors import failed_message
 from auctune.engine.elastic.gradient_worker import dump_rows
-from auctune.engine.messages.base import Ready
-from auctune.engine.messages.elastic import STORE_MESSAGES, ReadRows, RowsRead
+from auctune.engine.messages.base import Ready, Stop
+from auctune.engine.messages.elastic import STORE_MESSAGES, ReadRows, RowsRead, StoreReply
 from auctune.engine.runtime.channel import ParentChannel
+from auctune.engine.runtime.requests import serve
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.numerics.rng import stream
 
@@ -41,10 +41,10 @@ def cut_chunks(path: Path, site: str, count: int, seed: int, place: str = "rows"
     ]
 
 
-def main(parent: ParentChannel[Any, Any], _: object) -> None:
+def main(parent: ParentChannel[StoreReply, ReadRows | Stop], _: object) -> None:
     """Run the worker; it needs no argument."""
     parent.send(Ready())
-    serve(parent, _read)
+    serve(parent, _read, failed_message)
 
 
 def _read(request: ReadRows) -> RowsRead:

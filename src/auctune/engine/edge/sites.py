@@ -22,8 +22,7 @@ from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.edge.market import Site
 from auctune.engine.edge.edge_folder import EdgeFolder
-from auctune.engine.elastic.gradient_worker import Array
-from auctune.engine.messages.base import Alive, Stop, WorkerMessages
+from auctune.engine.messages.base import IDLE_MESSAGES, Alive, Array, Stop
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.local import WorkerProcess, start_fork_server, start_worker
 from auctune.engine.runtime.worker import WorkerHandle, WorkerSpec
@@ -31,7 +30,7 @@ from auctune.engine.runtime.worker import WorkerHandle, WorkerSpec
 _THOUSANDTHS = 1000
 # Rounding errors of a product of decimals are not a thousandth.
 _SLACK = 1e-6
-MESSAGES = WorkerMessages(Stop, Alive)
+MESSAGES = IDLE_MESSAGES
 _SITE_PROCESS = WorkerSpec("auctune.engine.edge.sites", {}, MESSAGES)
 
 

@@ -22,7 +22,7 @@ from auctune.domain.errors import AuctuneError
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.storage import StoredChunk
 from auctune.engine.elastic.errors import as_slot_error
-from auctune.engine.elastic.gradient_worker import Array
+from auctune.engine.messages.base import Array
 from auctune.engine.messages.elastic import (
     AdapterInitialized,
     ChunksLoaded,
@@ -185,7 +185,7 @@ class SlotRun:
             found, num_copies = self._compute(weights, batch)
             crossed += num_copies * num_bytes
             num_rows = [part.num_rows for part in batch]
-            request = Reduce.of(found, num_rows=num_rows, is_last=True)
+            request = Reduce(num_rows=num_rows, is_last=True).with_contributions(found)
             (reduced,) = self._wait([task.server.request(request)])
             (weights,), (point,) = reduced.arrays, reduced.points
             loss = point[3]

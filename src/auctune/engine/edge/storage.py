@@ -24,7 +24,8 @@ from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.site_store import STORE_WORKER
 from auctune.engine.edge.sites import Sites
 from auctune.engine.elastic.errors import SlotError, as_slot_error, read_failure
-from auctune.engine.elastic.gradient_worker import Array, dump_rows
+from auctune.engine.elastic.gradient_worker import dump_rows
+from auctune.engine.messages.base import Array
 from auctune.engine.messages.elastic import ReadRows, RowsRead
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 

@@ -5,15 +5,13 @@ They may be over by the job's next slot, so that only this one is lost.
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from auctune.domain.errors import AuctuneError
-from auctune.engine.messages.base import ErrorRecord, Failed, Response, Stop
-from auctune.engine.runtime.channel import ParentChannel
+from auctune.engine.messages.base import ErrorRecord, Failed
 from auctune.engine.runtime.requests import WorkerEndedError
 
 _ROOM = "the sites have no room for its data now"
@@ -90,13 +88,3 @@ def read_failure(message: Failed) -> AuctuneError:
     """Return the error that `failed_message` reported; one without a place as a `SlotError`."""
     record = message.error
     return record.to_error(partial(SlotError, out_of_memory=record.out_of_memory))
-
-
-def serve(parent: ParentChannel[Any, Any], handle: Callable[[Any], Response]) -> None:
-    """Answer the requests of a worker's parent with what `handle` returns, until it is to stop."""
-    while not isinstance(request := parent.inbox.get(), Stop):
-        try:
-            parent.send(handle(request))
-        # Whatever a job's rows or the lack of memory bring about ends the worker of no other slot.
-        except Exception as error:
-            parent.send(failed_message(error))

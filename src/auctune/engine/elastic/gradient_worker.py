@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError
 from auctune.domain.dataset import DataSet, RowKind
-from auctune.engine.elastic.errors import failed_message, serve
-from auctune.engine.messages.base import Arrays
+from auctune.engine.elastic.errors import failed_message
+from auctune.engine.messages.base import Array, Arrays, Stop
 from auctune.engine.messages.elastic import (
     GRADIENT_MESSAGES,
     AdapterInitialized,
@@ -30,8 +29,9 @@ from auctune.engine.messages.elastic import (
     Export,
     Exported,
     FileLoaded,
+    GradientReply,
+    GradientRequest,
     GradientResponse,
-    GradientTask,
     GradientWorkerReady,
     InitializeAdapter,
     LoadChunks,
@@ -39,6 +39,7 @@ from auctune.engine.messages.elastic import (
     Validate,
 )
 from auctune.engine.runtime.channel import ParentChannel
+from auctune.engine.runtime.requests import serve
 from auctune.engine.runtime.training_lock import TrainingLock
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.train.job import LoraJob
@@ -46,10 +47,9 @@ from auctune.train.job import LoraJob
 if TYPE_CHECKING:
     from auctune.train.data_parallel.gradient_worker import GradientWorker
 
-Array = NDArray[Any]
-"""An array of a message: float32 or uint8, of one dimension."""
-
 MESSAGES = GRADIENT_MESSAGES
+Parent = ParentChannel[GradientReply, GradientRequest | Stop]
+
 WORKER = "auctune.engine.elastic.gradient_worker"
 """Worker module; its argument is that of `gradient_worker`."""
 
@@ -135,7 +135,7 @@ def load_rows(content: Array) -> DataSet:
     return DataSet(RowKind(kind), tuple(rows))
 
 
-def main(parent: ParentChannel[Any, Any], argument: dict[str, Any]) -> None:
+def main(parent: Parent, argument: dict[str, Any]) -> None:
     """Run a worker."""
     settings = _SETTINGS.validate_python(argument)
     try:
@@ -144,11 +144,12 @@ def main(parent: ParentChannel[Any, Any], argument: dict[str, Any]) -> None:
         parent.send(failed_message(error))
         parent.exit(1)
     parent.send(GradientWorkerReady(base_digest=worker.base_digest))
-    serve(parent, partial(handle, worker, settings.job, TrainingLock(Path(settings.cache))))
+    lock = TrainingLock(Path(settings.cache))
+    serve(parent, partial(handle, worker, settings.job, lock), failed_message)
 
 
 def handle(
-    worker: "GradientWorker", job: LoraJob, lock: TrainingLock, request: GradientTask
+    worker: "GradientWorker", job: LoraJob, lock: TrainingLock, request: GradientRequest
 ) -> GradientResponse:
     """Return the response to a request."""
     if isinstance(request, Compute | Validate | Export) and request.arrays:
@@ -165,10 +166,10 @@ def handle(
             return AdapterInitialized(shapes=shapes, arrays=[worker.first_weights])
         case Compute(parts=parts):
             with lock.hold():
-                return Computed.of([worker.compute(part) for part in parts])
+                return Computed().with_contributions([worker.compute(part) for part in parts])
         case Validate(first=first, count=count):
             with lock.hold():
-                return Computed.of([worker.validate(first, count)])
+                return Computed().with_contributions([worker.validate(first, count)])
         case Export(metrics=metrics):
             files = worker.export(metrics)
             arrays = [np.frombuffer(content, np.uint8) for content in files.values()]

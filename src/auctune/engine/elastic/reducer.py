@@ -7,25 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from auctune.engine.elastic.errors import serve
-from auctune.engine.messages.base import Ready
+from auctune.engine.elastic.errors import failed_message
+from auctune.engine.messages.base import Ready, Stop
 from auctune.engine.messages.elastic import (
     REDUCER_MESSAGES,
+    Added,
+    CountValidated,
     Reduce,
     Reduced,
+    ReducerReply,
+    ReducerRequest,
     ReducerResponse,
     ReducerSaved,
-    ReducerTask,
+    SaveReducer,
     StartReducer,
 )
 from auctune.engine.runtime.channel import ParentChannel
+from auctune.engine.runtime.requests import serve
 from auctune.engine.runtime.worker import WorkerSpec
-from auctune.train.job import LoraJob
+from auctune.train.job import CurvePoint, LoraJob
 
 if TYPE_CHECKING:
     from auctune.train.data_parallel.reducer import Reducer
 
 MESSAGES = REDUCER_MESSAGES
+Parent = ParentChannel[ReducerReply, ReducerRequest | Stop]
+
 _WORKER = "auctune.engine.elastic.reducer"
 
 
@@ -45,7 +52,7 @@ def reducer_worker(job: LoraJob, threads: int = 1, log: Path | None = None) -> W
 
 
 class ReducerWorker:
-    """What the worker does.
+    """Handles the requests of a reducer's parent.
 
     Args:
         job: settings of the optimizer.
@@ -56,14 +63,22 @@ class ReducerWorker:
         self._job, self._threads = job, threads
         self._reducer: Reducer | None = None
 
-    def handle(self, request: ReducerTask) -> ReducerResponse:
+    def handle(self, request: ReducerRequest) -> ReducerResponse:
         """Return the response to a request."""
-        if isinstance(request, StartReducer):
-            return self._start(request)
-        assert self._reducer is not None
-        if isinstance(request, Reduce):
-            return _reduce(self._reducer, request)
-        return ReducerSaved().with_checkpoint(self._reducer.capture())
+        match request:
+            case StartReducer():
+                return self._start(request)
+            case Reduce():
+                return _reduce(self._started, request)
+            case CountValidated():
+                return _count_validated(self._started, request)
+            case SaveReducer():
+                return ReducerSaved().with_checkpoint(self._started.capture())
+
+    @property
+    def _started(self) -> "Reducer":
+        assert self._reducer is not None, "it is started first"
+        return self._reducer
 
     def _start(self, request: StartReducer) -> Reduced:
         import torch
@@ -82,30 +97,36 @@ class ReducerWorker:
         warnings: Sequence[str] = ()
         if request.names:
             warnings = self._reducer.restore(replace(request, arrays=arrays).checkpoint())
-        return _with_weights(self._reducer, points=self._reducer.curve, warnings=warnings)
+        return _reduced(self._reducer, self._reducer.curve, warnings)
 
 
-def _reduce(reducer: "Reducer", request: Reduce) -> Reduced:
+def _reduce(reducer: "Reducer", request: Reduce) -> Added | Reduced:
+    for one, num_rows in zip(request.split(), request.num_rows, strict=True):
+        reducer.add(one, num_rows)
+    if not request.is_last:
+        return Added()
+    point = reducer.step()
+    return _reduced(reducer, () if point is None else (point,))
+
+
+def _count_validated(reducer: "Reducer", request: CountValidated) -> Added | Reduced:
     from auctune.train.data_parallel.reducer import FileReducer
 
-    add = reducer.add
-    if request.is_validation:
-        assert isinstance(reducer, FileReducer), "sites have no validation data of an epoch"
-        add = reducer.count_validated
+    assert isinstance(reducer, FileReducer), "sites have no validation data of an epoch"
     for one, num_rows in zip(request.split(), request.num_rows, strict=True):
-        add(one, num_rows)
-    if not request.is_last:
-        return Reduced(**reducer.progress())
-    point = None if request.is_validation else reducer.step()
-    return _with_weights(reducer, points=() if point is None else (point,))
+        reducer.count_validated(one, num_rows)
+    return _reduced(reducer) if request.is_last else Added()
 
 
-def _with_weights(reducer: "Reducer", **fields: Any) -> Reduced:
-    return Reduced(**reducer.progress(), **fields, arrays=[reducer.weights])
+def _reduced(
+    reducer: "Reducer", points: Sequence[CurvePoint] = (), warnings: Sequence[str] = ()
+) -> Reduced:
+    weights = [reducer.weights]
+    return Reduced(progress=reducer.progress(), points=points, warnings=warnings, arrays=weights)
 
 
-def main(parent: ParentChannel[Any, Any], argument: dict[str, Any]) -> None:
+def main(parent: Parent, argument: dict[str, Any]) -> None:
     """Run the worker; the argument is that of `reducer_worker`."""
     settings = _SETTINGS.validate_python(argument)
     parent.send(Ready())
-    serve(parent, ReducerWorker(settings.job, settings.threads).handle)
+    serve(parent, ReducerWorker(settings.job, settings.threads).handle, failed_message)

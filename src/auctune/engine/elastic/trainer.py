@@ -13,9 +13,10 @@ from typing import Any
 
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import CheckpointError
-from auctune.engine.elastic.gradient_worker import Array
+from auctune.engine.messages.base import Array
 from auctune.engine.messages.elastic import (
     AdapterInitialized,
+    CountValidated,
     FileLoaded,
     InitializeAdapter,
     LoadFile,
@@ -118,7 +119,7 @@ class ElasticTrainer:
         self._losses: list[CurvePoint] = []
         self._loss: float | None = None
         self._take(started)
-        self._cursor.seek(started.rows)
+        self._cursor.seek(started.progress.rows)
         self._open_batch()
 
     @property
@@ -187,9 +188,8 @@ class ElasticTrainer:
         remaining = cursor.validation_remaining if is_validation else cursor.batch_remaining
         num_rows = min(self._micro_batch, remaining)
         is_last = num_rows == remaining
-        request = Reduce.of(
-            [one], num_rows=[num_rows], is_validation=is_validation, is_last=is_last
-        )
+        kind = CountValidated if is_validation else Reduce
+        request = kind(num_rows=[num_rows], is_last=is_last).with_contributions([one])
         # One after the other, without waiting for the answers.
         self._requests.append(self._reducer.request(request))
         self._batch_tokens += one.num_tokens
@@ -245,7 +245,7 @@ class ElasticTrainer:
 
     def _take(self, answer: Reduced) -> None:
         """Take over the reducer's progress and weights at the end of a batch or validation."""
-        self._progress, (self.weights,) = answer, answer.arrays
+        self._progress, (self.weights,) = answer.progress, answer.arrays
         self._batch_tokens = 0
         if answer.points:
             self._losses.extend(answer.points)

@@ -4,14 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import OutOfMemoryError, RepairableError
 
+Array = NDArray[Any]
+"""An array of a message: float32 or uint8, of one dimension."""
+
 Arrays = Sequence[Any]
-"""Arrays of a message, float32 or uint8, of one dimension: the type of its field `arrays`, which is
-sent beside the others. On a Ray cluster some may be references into the object store."""
+"""Arrays of a message: the type of its field `arrays`, which is sent beside the others. On a Ray
+cluster some may be references into the object store."""
 
 
 class Response:
@@ -141,3 +145,7 @@ def _adapter(union: Any) -> TypeAdapter[Any]:
     # Losses need not be finite, and both ends are Python.
     config = ConfigDict(ser_json_inf_nan="constants")
     return TypeAdapter(Annotated[union, Field(discriminator="type")], config=config)
+
+
+IDLE_MESSAGES = WorkerMessages(Stop, Alive)
+"""Messages of a worker that only runs until it is stopped."""

@@ -116,21 +116,21 @@ class SizeFile(FileRequest):
     """
 
     store: bool = False
-    type: Literal["size"] = "size"
+    type: Literal["size_file"] = "size_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFile(FileRequest):
     """Store a file's tokens beside it: `FileStored`."""
 
-    type: Literal["store"] = "store"
+    type: Literal["store_file"] = "store_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureFile(FileRequest):
     """Look at a file that somebody else is to repair: `FileMeasured`."""
 
-    type: Literal["measure"] = "measure"
+    type: Literal["measure_file"] = "measure_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class AppraiseFile(FileRequest):
     """Look at a file that one of the vendors is to repair: `FileAppraised`."""
 
     vendors: tuple[RepairParams, ...]
-    type: Literal["appraise"] = "appraise"
+    type: Literal["appraise_file"] = "appraise_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class RepairFile:
     target: Path
     vendor: RepairParams
     place: str
-    type: Literal["repair"] = "repair"
+    type: Literal["repair_file"] = "repair_file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ class ReadAdapter:
 
     path: Path
     place: str
-    type: Literal["adapter"] = "adapter"
+    type: Literal["read_adapter"] = "read_adapter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class ArchiveFolder:
     folder: Path
     target: Path
     name: str
-    type: Literal["archive"] = "archive"
+    type: Literal["archive_folder"] = "archive_folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +235,8 @@ class FolderArchived(Response):
     type: Literal["folder_archived"] = "folder_archived"
 
 
-DataTask = (
+# Requests that are answered: without `Stop`.
+DataRequest = (
     Prepare | SizeFile | StoreFile | MeasureFile | AppraiseFile | RepairFile | ReadAdapter
 ) | ArchiveFolder
 """What a data process does."""
@@ -243,4 +244,4 @@ DataResponse = (
     Prepared | FileSized | FileStored | FileMeasured | FileAppraised | FileRepaired | AdapterRead
 ) | FolderArchived
 DataReply = Alive | Ready | DataResponse | Failed
-DATA_MESSAGES = WorkerMessages(DataTask | Stop, DataReply)
+DATA_MESSAGES = WorkerMessages(DataRequest | Stop, DataReply)

@@ -1,9 +1,9 @@
 """Requests to the workers of an elastic job and to the store of a site, and their responses.
 
-They first send `Ready`, a gradient worker `GradientWorkerReady`. Each request names its response;
-any may be answered by `Failed` instead. Weights and gradients are float32 [num_parameters]; no
-weights in a request are those of the last one. Rows are uint8 [bytes], as `dump_rows` of the
-gradient worker writes them.
+A worker first sends `Ready`, a gradient worker `GradientWorkerReady`. Each request names its
+response; any may be answered by `Failed` instead. Weights and gradients are float32
+[num_parameters]; a request without weights uses those of the previous request. Rows are uint8
+[bytes], as `dump_rows` of the gradient worker writes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from auctune.engine.messages.base import (
 )
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import ChunkRows, Contribution, RowRange
-from auctune.train.job import CurvePoint, JobState
+from auctune.train.job import CurvePoint, ReducerProgress
 from auctune.train.row_cursor import DataCounts
 
 
@@ -33,22 +33,21 @@ from auctune.train.row_cursor import DataCounts
 class Contributions:
     """Micro-batches: a column for each field of `Contribution`; the arrays are the gradients."""
 
-    losses: Sequence[float]
-    hits: Sequence[int]
-    num_targets: Sequence[int]
-    num_tokens: Sequence[int]
-    arrays: Arrays
+    losses: Sequence[float] = ()
+    hits: Sequence[int] = ()
+    num_targets: Sequence[int] = ()
+    num_tokens: Sequence[int] = ()
+    arrays: Arrays = ()
 
-    @classmethod
-    def of(cls, contributions: Sequence[Contribution], **fields: Any) -> Self:
-        """Return a message of some micro-batches, with its other fields."""
-        return cls(
+    def with_contributions(self, contributions: Sequence[Contribution]) -> Self:
+        """Return the message with some micro-batches."""
+        return replace(
+            self,
             losses=[one.loss for one in contributions],
             hits=[one.hits for one in contributions],
             num_targets=[one.num_targets for one in contributions],
             num_tokens=[one.num_tokens for one in contributions],
             arrays=[one.gradient for one in contributions],
-            **fields,
         )
 
     def split(self) -> list[Contribution]:
@@ -119,9 +118,10 @@ class ChunksLoaded(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeAdapter:
-    """Initialize the adapter, which also computes references of pairs: `AdapterInitialized`.
+    """Initialize the adapter: `AdapterInitialized`.
 
-    If it starts from another one that is in no file here, its archive is the array, uint8 [bytes].
+    If the job starts from another one, references of pairs are computed by that one later; its
+    archive is the array, uint8 [bytes], unless it is in a file here.
     """
 
     arrays: Arrays = ()
@@ -183,9 +183,11 @@ class Exported(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartReducer(CheckpointFields):
-    """Start from a checkpoint, or without names from the weights that are the array: `Reduced`.
+    """Start from a checkpoint, or from first weights: `Reduced`.
 
     Attributes:
+        names: empty without a checkpoint: then the only array is the first weights.
+        num_parameters: of the adapter; read only with a checkpoint.
         counts, shapes: of the rows of a file, and of the adapter's parameters by name.
         total_rows: over all epochs, where `counts` is None: the rows are chunks at sites.
     """
@@ -195,46 +197,58 @@ class StartReducer(CheckpointFields):
     counts: DataCounts | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     total_rows: int = 0
-    type: Literal["start"] = "start"
+    type: Literal["start_reducer"] = "start_reducer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduce(Contributions):
-    """Add gradients up in their order, or count rows of the validation data: `Reduced`.
+    """Add gradients up in their order: `Added`, or `Reduced` after a step.
 
     Attributes:
         num_rows: rows of each micro-batch.
-        is_validation: whether they are rows of the validation data.
-        is_last: whether they end a batch, so that a step is taken, or the validation of an epoch.
+        is_last: whether they end a batch, so that a step is taken.
     """
 
     num_rows: Sequence[int]
-    is_validation: bool = False
     is_last: bool
     type: Literal["reduce"] = "reduce"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reduced(Response):
-    """Progress of the training.
+class CountValidated(Contributions):
+    """Count rows of the validation data of a file: `Added`, or `Reduced` at an epoch's end.
 
     Attributes:
-        validation: epoch, mean loss and mean token accuracy at each epoch's end.
-        points: of the curve: all known ones at the start, later that of the step.
-        warnings: on the checkpoint.
-        arrays: weights at the start, after a step, and at an epoch's end, as it may go back to
-            those of an earlier one.
+        num_rows: rows of each micro-batch.
+        is_last: whether they end the validation of an epoch.
     """
 
-    state: JobState
-    note: str
-    steps: int
-    rows: int
-    tokens: int
-    validation: Sequence[tuple[int, float, float]] = ()
+    num_rows: Sequence[int]
+    is_last: bool
+    type: Literal["count_validated"] = "count_validated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added(Response):
+    """Micro-batches were added or counted, and more will follow before the weights change."""
+
+    type: Literal["added"] = "added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduced(Response):
+    """Progress and weights of the training: at its start, after a step, and at an epoch's end.
+
+    Attributes:
+        points: of the curve: all known ones at the start, later that of the step.
+        warnings: on the checkpoint.
+        arrays: the weights; at an epoch's end, they may be those of an earlier one again.
+    """
+
+    progress: ReducerProgress
     points: Sequence[CurvePoint] = ()
     warnings: Sequence[str] = ()
-    arrays: Arrays = ()
+    arrays: Arrays
     type: Literal["reduced"] = "reduced"
 
 
@@ -242,14 +256,14 @@ class Reduced(Response):
 class SaveReducer:
     """Return all that training goes on from: `ReducerSaved`."""
 
-    type: Literal["save"] = "save"
+    type: Literal["save_reducer"] = "save_reducer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducerSaved(CheckpointFields, Response):
     """A checkpoint of the training."""
 
-    type: Literal["saved"] = "saved"
+    type: Literal["reducer_saved"] = "reducer_saved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +286,7 @@ class ReadRows:
     place: str
     sha256: str | None
     arrays: Arrays = ()
-    type: Literal["read"] = "read"
+    type: Literal["read_rows"] = "read_rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,12 +300,14 @@ class RowsRead(Response):
     type: Literal["rows_read"] = "rows_read"
 
 
-GradientTask = LoadFile | LoadChunks | InitializeAdapter | Compute | Validate | Export
+# Requests that are answered: those of a worker, without `Stop`.
+GradientRequest = LoadFile | LoadChunks | InitializeAdapter | Compute | Validate | Export
 GradientResponse = FileLoaded | ChunksLoaded | AdapterInitialized | Computed | Exported
-GRADIENT_MESSAGES = WorkerMessages(
-    GradientTask | Stop, Alive | GradientWorkerReady | GradientResponse | Failed
-)
-ReducerResponse = Reduced | ReducerSaved
-ReducerTask = StartReducer | Reduce | SaveReducer
-REDUCER_MESSAGES = WorkerMessages(ReducerTask | Stop, Alive | Ready | ReducerResponse | Failed)
-STORE_MESSAGES = WorkerMessages(ReadRows | Stop, Alive | Ready | RowsRead | Failed)
+GradientReply = Alive | GradientWorkerReady | GradientResponse | Failed
+GRADIENT_MESSAGES = WorkerMessages(GradientRequest | Stop, GradientReply)
+ReducerRequest = StartReducer | Reduce | CountValidated | SaveReducer
+ReducerResponse = Added | Reduced | ReducerSaved
+ReducerReply = Alive | Ready | ReducerResponse | Failed
+REDUCER_MESSAGES = WorkerMessages(ReducerRequest | Stop, ReducerReply)
+StoreReply = Alive | Ready | RowsRead | Failed
+STORE_MESSAGES = WorkerMessages(ReadRows | Stop, StoreReply)

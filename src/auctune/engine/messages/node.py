@@ -112,7 +112,7 @@ class TrainSlotRequest:
     tasks: tuple[TaskQuota, ...]
     until: float | None = None
     id: str = ""
-    type: Literal["train"] = "train"
+    type: Literal["train_slot_request"] = "train_slot_request"
 
     @property
     def task_ids(self) -> frozenset[str]:

@@ -55,7 +55,7 @@ class NodeGone:
 
     node: int
     how: str
-    type: Literal["gone"] = "gone"
+    type: Literal["node_gone"] = "node_gone"
 
 
 AgentRequest = Launch | ToNode | Kill | Stop

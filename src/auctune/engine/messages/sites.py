@@ -60,7 +60,7 @@ class SlotTrained:
 
     job: str
     outcome: SlotOutcome
-    type: Literal["trained"] = "trained"
+    type: Literal["slot_trained"] = "slot_trained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class SiteLost:
     """A site is lost."""
 
     site: str
-    type: Literal["lost"] = "lost"
+    type: Literal["site_lost"] = "site_lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class SiteRecovered:
     """A site that was lost is back."""
 
     site: str
-    type: Literal["recovered"] = "recovered"
+    type: Literal["site_recovered"] = "site_recovered"
 
 
 SitesRequest = TrainSlot | PrepareSlot | PrefetchSlot | Stop

@@ -1,22 +1,25 @@
 """Requests to the process of a spot job, and its replies.
 
-After `BeginRun` it sends `JobReady`, `RunEvent`s and `JobWarning`s, and at last `CapReached`,
-`Failed` or nothing. It acts on an event only once `EventCommitted` has answered it.
+After `BeginRun` it sends `RunEvent`s and `JobWarning`s, `JobReady` when training may begin, and at
+last `CapReached`, `Failed` or nothing. It acts on an event only once `EventCommitted` has answered
+it. A new run's first event and warnings of loading precede `JobReady`; a run that had ended sends
+none.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from auctune.engine.messages.base import Alive, Failed, Ready, Stop, WorkerMessages
+from auctune.engine.spot.state import EventRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginRun:
     """Train the job from where its run's events so far end."""
 
-    events: Sequence[dict[str, Any]]
-    type: Literal["begin"] = "begin"
+    events: Sequence[EventRecord]
+    type: Literal["begin_run"] = "begin_run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,22 +27,20 @@ class EventCommitted:
     """The newest event is on disk, unless the job has ended and is not open any more."""
 
     is_open: bool
-    type: Literal["committed"] = "committed"
+    type: Literal["event_committed"] = "event_committed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReady(Ready):
-    """Everything is loaded, after so many seconds (set by the service); training may begin."""
-
-    seconds: float = 0.0
+    """Everything is loaded; training may begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent:
     """An event of the run (`auctune.engine.spot.state`), to be recorded."""
 
-    event: dict[str, Any]
-    type: Literal["event"] = "event"
+    event: EventRecord
+    type: Literal["run_event"] = "run_event"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class JobWarning:
     """A warning for the operator."""
 
     text: str
-    type: Literal["warning"] = "warning"
+    type: Literal["job_warning"] = "job_warning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class CapReached:
     """The next slot would cost `rate`, more than may be paid."""
 
     rate: float
-    type: Literal["capped"] = "capped"
+    type: Literal["cap_reached"] = "cap_reached"
 
 
 SpotRequest = BeginRun | EventCommitted | Stop

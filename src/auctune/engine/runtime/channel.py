@@ -1,7 +1,7 @@
 """The worker's side: messages to and from the parent process, heartbeat and parent watchdog.
 
 A message (`auctune.engine.messages`) is a JSON document in a frame of a stream socket
-(`multiprocessing.connection`), followed by the arrays of its field `arrays`, if it has any. If the
+(`multiprocessing.connection`), followed by the arrays of its field `arrays`, if it has one. If the
 parent ends, its end of the socket closes, and the worker exits at once: what counts is on disk. A
 worker in an actor of a Ray cluster exchanges the same messages by calls of the actor
 (`auctune.engine.runtime.ray.actor`).
@@ -22,7 +22,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Generic, NoReturn, TypeVar
 
-from pydantic import TypeAdapter
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from auctune.engine.messages.base import Alive, Stop, WorkerMessages
 
@@ -39,6 +40,24 @@ HEARTBEAT_TIMEOUT, STARTUP_TIMEOUT = 15.0, 60.0
 libraries blocks all threads of a process."""
 
 
+class MessageError(ValueError):
+    """Something is not a message of the union that is sent here; names its type and the field."""
+
+
+def check(message: Any, messages: TypeAdapter[Any], *, strict: bool = True) -> Any:
+    """Return a message of the union `messages`; unless `strict`, also of plain values.
+
+    Raises:
+        MessageError: if it is not of the union.
+    """
+    try:
+        return messages.validate_python(message, strict=strict)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise MessageError(f"{place}: {first['msg']}" if place else first["msg"]) from error
+
+
 def encode(message: Any, messages: TypeAdapter[Any]) -> bytes:
     """Return the frame of a message of the union `messages`.
 
@@ -46,8 +65,8 @@ def encode(message: Any, messages: TypeAdapter[Any]) -> bytes:
         PydanticSerializationError: if it is not of the union.
     """
     header = messages.dump_python(message, mode="json", exclude={"arrays"}, warnings="error")
-    arrays = getattr(message, "arrays", ())
-    if not arrays:
+    arrays = getattr(message, "arrays", None)
+    if arrays is None:
         return json.dumps(header).encode()
     header["arrays"] = [[str(array.dtype), array.size] for array in arrays]
     # JSON without indentation has no line break. Without a copy of each array: those of large
@@ -59,19 +78,17 @@ def decode(frame: bytes, messages: TypeAdapter[Any]) -> Any:
     """Return the message of a frame; its arrays belong to the receiver.
 
     Raises:
-        ValidationError: if it is not of the union.
+        MessageError: if it is not of the union.
     """
     end = frame.find(b"\n")
     message: dict[str, Any] = json.loads(frame if end < 0 else frame[:end])
-    if shapes := message.get("arrays"):
-        import numpy as np
-
+    if end >= 0:
         buffer, offset, arrays = bytearray(memoryview(frame)[end + 1 :]), 0, []
-        for dtype, size in shapes:
+        for dtype, size in message["arrays"]:
             arrays.append(np.frombuffer(buffer, dtype, size, offset))
             offset += arrays[-1].nbytes
-        message["arrays"] = arrays
-    return messages.validate_python(message)
+        message["arrays"] = tuple(arrays)
+    return check(message, messages, strict=False)
 
 
 class ParentChannel(Generic[Reply, Request]):

@@ -29,7 +29,7 @@ from typing import IO, Any
 from setproctitle import setproctitle
 
 from auctune.engine.messages.base import Stop, WorkerMessages
-from auctune.engine.runtime.channel import OnMessage, decode, encode, run_worker
+from auctune.engine.runtime.channel import MessageError, OnMessage, decode, encode, run_worker
 from auctune.engine.runtime.nodes import NODE_WORKER, NodeSettings, node_worker
 from auctune.engine.runtime.worker import WorkerSpec
 from auctune.engine.unix_time import clock_environment
@@ -282,7 +282,8 @@ class WorkerProcess:
         except Exception as error:
             # Otherwise the process would run on, unheeded and without an end.
             _log.exception("a worker's message could not be handled")
-            self._failure = f"sent a message that could not be handled ({type(error).__name__})"
+            why = error if isinstance(error, MessageError) else type(error).__name__
+            self._failure = f"sent a message that could not be handled ({why})"
             self._process.kill()
         self._on_message(None)
 

@@ -1,7 +1,7 @@
 """A worker that answers requests in their order: each request is a future of its answer.
 
 Such a worker sends a `Ready`, or `Failed` if it cannot start. It handles one request after the
-other, and sends one `Response` for each, which is `Failed` if it could not do this one.
+other (`serve`), and sends one `Response` for each, which is `Failed` if it could not do this one.
 """
 
 import threading
@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from auctune.domain import AuctuneError
-from auctune.engine.messages.base import Failed, Missing, Ready, Response
-from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.messages.base import Failed, Missing, Ready, Response, Stop
+from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.worker import WorkerHandle
 
 T = TypeVar("T")
@@ -155,3 +155,23 @@ class RequestWorker:
     def _end(self) -> WorkerEndedError:
         how = "did not start" if self._handle is None else self._handle.exit_reason()
         return WorkerEndedError(f"a worker {how}")
+
+
+def serve(
+    parent: ParentChannel[Any, Any],
+    handle: Callable[[Any], Response],
+    failed_message: Callable[[Exception], Failed],
+) -> None:
+    """Answer the requests of a worker's parent until it is to stop.
+
+    Args:
+        parent: of the worker.
+        handle: returns the response to a request.
+        failed_message: returns the response in place of what `handle` raised.
+    """
+    while not isinstance(request := parent.inbox.get(), Stop):
+        try:
+            parent.send(handle(request))
+        # Whatever a job's rows or the lack of memory bring about ends the worker of no other slot.
+        except Exception as error:
+            parent.send(failed_message(error))

@@ -90,7 +90,7 @@ class RayLauncher:
                     file.write(f"the worker {worker.exit_reason()}\n")
             on_message(message)
 
-        worker = self._driver.worker(spec, deliver)
+        worker = self._driver.worker(spec, self._worker.messages, deliver)
         if name == PurchaseOption.SPOT:
             self._spot.append(worker)
         worker.start()

@@ -25,8 +25,8 @@ from auctune.engine.messages.data import (
     AppraiseFile,
     ArchiveFolder,
     DataReply,
+    DataRequest,
     DataResponse,
-    DataTask,
     FileAppraised,
     FileMeasured,
     FileRepaired,
@@ -47,7 +47,7 @@ from auctune.engine.vendors import RepairVendor
 from auctune.train.adapter_files import read_start
 
 MESSAGES = DATA_MESSAGES
-Parent = ParentChannel[DataReply, DataTask | Stop]
+Parent = ParentChannel[DataReply, DataRequest | Stop]
 
 
 class RequestHandlers:
@@ -74,56 +74,64 @@ class RequestHandlers:
             )
         return self._examiners[base]
 
-    def prepare(self, task: DataTask) -> None:
+    def prepare(self, request: DataRequest) -> None:
         """Load what stays after a request: its memory is not the request's."""
-        if isinstance(task, Prepare | FileRequest):
-            self._examiner(task.base)
+        if isinstance(request, Prepare | FileRequest):
+            self._examiner(request.base)
 
-    def handle(self, task: DataTask) -> DataResponse:
+    def handle(self, request: DataRequest) -> DataResponse:
         """Do what a request says.
 
         Raises:
             AuctuneError: if it cannot be done.
         """
-        match task:
+        match request:
             case Prepare():
-                return Prepared(value=self._examiner(task.base).context_tokens)
+                return Prepared(value=self._examiner(request.base).context_tokens)
             case SizeFile():
-                examiner = self._examiner(task.base)
-                facts = examiner.facts(task.path, task.place, task.max_length, store=task.store)
+                examiner = self._examiner(request.base)
+                facts = examiner.facts(
+                    request.path, request.place, request.max_length, store=request.store
+                )
                 return FileSized(value=facts)
             case StoreFile():
-                self._examiner(task.base).store(task.path, task.place, task.max_length)
+                self._examiner(request.base).store(request.path, request.place, request.max_length)
                 return FileStored()
             case MeasureFile():
-                examiner = self._examiner(task.base)
-                return FileMeasured(value=examiner.raw_size(task.path, task.place, task.max_length))
+                examiner = self._examiner(request.base)
+                return FileMeasured(
+                    value=examiner.raw_size(request.path, request.place, request.max_length)
+                )
             case AppraiseFile():
-                vendors = [RepairVendor(params) for params in task.vendors]
-                appraise = self._examiner(task.base).appraise
-                found = appraise(task.path, task.place, task.max_length, vendors)
+                vendors = [RepairVendor(params) for params in request.vendors]
+                appraise = self._examiner(request.base).appraise
+                found = appraise(request.path, request.place, request.max_length, vendors)
                 return FileAppraised(value=found)
             case RepairFile():
-                clean_temp_files(task.target)
+                clean_temp_files(request.target)
                 return FileRepaired(
-                    value=RepairVendor(task.vendor).repair(task.source, task.target)
+                    value=RepairVendor(request.vendor).repair(request.source, request.target)
                 )
             case ReadAdapter():
-                return AdapterRead(value=read_start(task.path, task.place)[0])
+                return AdapterRead(value=read_start(request.path, request.place)[0])
             case ArchiveFolder():
-                clean_temp_files(task.target)
-                return FolderArchived(value=archive_folder(task.folder, task.target, task.name))
+                clean_temp_files(request.target)
+                return FolderArchived(
+                    value=archive_folder(request.folder, request.target, request.name)
+                )
 
 
-def answer(parent: Parent, handlers: RequestHandlers, task: DataTask, memory_bytes: int) -> None:
+def answer(
+    parent: Parent, handlers: RequestHandlers, request: DataRequest, memory_bytes: int
+) -> None:
     """Do a request and send its answer."""
-    place = "" if isinstance(task, Prepare | ArchiveFolder) else task.place
+    place = "" if isinstance(request, Prepare | ArchiveFolder) else request.place
     try:
-        handlers.prepare(task)
+        handlers.prepare(request)
         with limited_memory(memory_bytes):
-            response = handlers.handle(task)
+            response = handlers.handle(request)
     except AuctuneError as error:
-        record = _without_paths(ErrorRecord.of(error), task)
+        record = _without_paths(ErrorRecord.of(error), request)
     except MemoryError:
         found = f"needs more than {memory_bytes // 2**20:,} MiB of memory to be examined"
         record = ErrorRecord(place, found, "fewer rows")
@@ -143,10 +151,10 @@ def answer(parent: Parent, handlers: RequestHandlers, task: DataTask, memory_byt
 _PATHS = ("path", "source", "target", "folder")
 
 
-def _without_paths(record: ErrorRecord, task: DataTask) -> ErrorRecord:
+def _without_paths(record: ErrorRecord, request: DataRequest) -> ErrorRecord:
     """Return an error for the owner of the data, with names of files in place of paths."""
     place, found = record.place, record.found
-    for path in (getattr(task, name) for name in _PATHS if hasattr(task, name)):
+    for path in (getattr(request, name) for name in _PATHS if hasattr(request, name)):
         place = place.replace(str(path), path.name)
         found = found.replace(str(path), path.name)
     return replace(record, place=place, found=found)
@@ -181,5 +189,5 @@ def main(parent: Parent, settings: dict[str, Any]) -> None:
         Path(settings["cache"]), settings["max_row_characters"], settings["reserve_bytes"]
     )
     parent.send(Ready())
-    while not isinstance(task := parent.inbox.get(), Stop):
-        answer(parent, handlers, task, settings["memory_bytes"])
+    while not isinstance(request := parent.inbox.get(), Stop):
+        answer(parent, handlers, request, settings["memory_bytes"])

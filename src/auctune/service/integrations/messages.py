@@ -25,7 +25,7 @@ class StartRun:
     folder: Path
     is_kept: bool
     options: dict[str, Any]
-    type: Literal["start"] = "start"
+    type: Literal["start_run"] = "start_run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class LogSteps:
 
     id: int
     steps: Sequence[dict[str, Any]]
-    type: Literal["log"] = "log"
+    type: Literal["log_steps"] = "log_steps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class EndRun:
 
     id: int
     exit_code: int
-    type: Literal["end"] = "end"
+    type: Literal["end_run"] = "end_run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class RunEnded(Response):
 
     id: int
     error: str | None
-    type: Literal["ended"] = "ended"
+    type: Literal["run_ended"] = "run_ended"
 
 
 RunRequest = StartRun | LogSteps | EndRun | Stop

@@ -7,7 +7,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from auctune.domain.errors import CheckpointError
 from auctune.train.adapter_files import KEPT_EPOCHS
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import NO_GRADIENT, Contribution, Floats
-from auctune.train.job import CurvePoint, LoraJob
+from auctune.train.job import CurvePoint, JobState, LoraJob, ReducerProgress
 from auctune.train.multilora.optimizer import AdapterOptimizer
 from auctune.train.multilora.weights import FlatAdapter
 from auctune.train.reproducible import deterministic
@@ -76,8 +75,8 @@ class Reducer(ABC):
         return ()
 
     @abstractmethod
-    def progress(self) -> dict[str, Any]:
-        """Return state, note, steps, rows and tokens, as JSON can hold them."""
+    def progress(self) -> ReducerProgress:
+        """Return the progress of the training."""
 
     @abstractmethod
     def capture(self) -> Checkpoint:
@@ -128,16 +127,12 @@ class FileReducer(Reducer):
         """Count rows of the validation data; the last of them end an epoch."""
         self.task.count_validated(num_rows, one.loss, one.hits)
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> ReducerProgress:
         task = self.task
-        return {
-            "state": task.state,
-            "note": task.note,
-            "steps": task.steps,
-            "rows": task.done_rows,
-            "tokens": task.tokens + task.batch_tokens,
-            "validation": task.validation,
-        }
+        tokens = task.tokens + task.batch_tokens
+        return ReducerProgress(
+            task.state, task.note, task.steps, task.done_rows, tokens, tuple(task.validation)
+        )
 
     def capture(self) -> Checkpoint:
         return capture_state(self.task, self._base_digest, _MODE)
@@ -191,14 +186,9 @@ class PlanReducer(Reducer):
             self._has_diverged, loss = True, math.nan
         return self._steps, self._rows, self._tokens, loss, accuracy
 
-    def progress(self) -> dict[str, Any]:
-        return {
-            "state": "failed" if self._has_diverged else "training",
-            "note": "",
-            "steps": self._steps,
-            "rows": self._rows,
-            "tokens": self._tokens,
-        }
+    def progress(self) -> ReducerProgress:
+        state: JobState = "failed" if self._has_diverged else "training"
+        return ReducerProgress(state, "", self._steps, self._rows, self._tokens)
 
     def capture(self) -> Checkpoint:
         moments = self._optimizer.moments

@@ -7,11 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from auctune.engine.messages.base import Alive, Arrays, Stop, WorkerMessages
-from auctune.engine.messages.elastic import GRADIENT_MESSAGES, ChunksLoaded, Compute, Computed
 from auctune.engine.messages.node import (
     NODE_MESSAGES,
     TaskQuota,
@@ -19,14 +17,7 @@ from auctune.engine.messages.node import (
     Trained,
     TrainSlotRequest,
 )
-from auctune.engine.messages.spot import SPOT_MESSAGES, RunEvent
-from auctune.engine.runtime.channel import decode, encode
-from auctune.train.data_parallel.batches import (
-    NO_GRADIENT,
-    ChunkRows,
-    Contribution,
-    RowRange,
-)
+from auctune.engine.runtime.channel import MessageError, check, decode, encode
 from auctune.train.job import LoraJob
 
 
@@ -64,27 +55,25 @@ def test_what_is_not_of_the_union_is_neither_sent_nor_received() -> None:
         with pytest.raises(PydanticSerializationError):
             encode(message, MESSAGES.replies)
     for frame in (b'{"type": "stop"}', b'{"type": "gradient"}'):
-        with pytest.raises(ValidationError):
+        with pytest.raises(MessageError):
             decode(frame, MESSAGES.replies)
 
 
-def test_messages_of_an_elastic_job_come_back_as_they_were_sent() -> None:
-    compute = Compute(parts=[RowRange(1, 3), ChunkRows(1, 2, 3, 4)])
-    assert returned(compute, GRADIENT_MESSAGES.requests) == compute
-    loaded = ChunksLoaded(sizes={3: 4, 1: 2}, num_validation_rows=2)
-    assert list(returned(loaded, GRADIENT_MESSAGES.replies).sizes.items()) == [(3, 4), (1, 2)]
-    gradient = np.ones(2, np.float32)
-    one, other = returned(
-        Computed.of([Contribution(gradient, nan, 1, 2, 3), Contribution(NO_GRADIENT, 0.1, 4, 5)]),
-        GRADIENT_MESSAGES.replies,
-    ).split()
-    np.testing.assert_array_equal(one.gradient, gradient, strict=True)
-    assert isnan(one.loss)
-    assert (one.hits, one.num_targets, one.num_tokens) == (1, 2, 3)
-    np.testing.assert_array_equal(other.gradient, NO_GRADIENT, strict=True)
-    assert (other.loss, other.hits, other.num_targets, other.num_tokens) == (0.1, 4, 5, 0)
-    event = RunEvent(event={"type": "slot_done", "losses": [[1, inf]], "text": None})
-    assert returned(event, SPOT_MESSAGES.replies) == event
+def test_an_error_names_the_class_and_the_field_on_one_line() -> None:
+    with pytest.raises(MessageError, match=r"^gradient\.text: Field required$"):
+        decode(b'{"type": "gradient", "loss": 1, "arrays": []}\n', MESSAGES.replies)
+    with pytest.raises(MessageError, match=r"^Input tag 'gradients' found using 'type' does not"):
+        decode(b'{"type": "gradients"}', MESSAGES.replies)
+    with pytest.raises(MessageError, match=r"^Input should be a valid dictionary or object[^\n]*$"):
+        check(None, MESSAGES.replies)
+
+
+def test_a_message_that_is_not_encoded_is_an_object_of_its_union() -> None:
+    message = Gradient(loss=inf, text="", arrays=["a reference"])
+    assert check(message, MESSAGES.replies) is message
+    for other in (Stop(), {"type": "alive"}, Gradient):
+        with pytest.raises(MessageError):
+            check(other, MESSAGES.replies)
 
 
 def test_a_request_to_train_comes_back_as_it_was_sent() -> None:

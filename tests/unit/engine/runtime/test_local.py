@@ -143,6 +143,22 @@ def test_a_worker_whose_message_cannot_be_handled_ends_with_one_logged_error(
     assert [one.message for one in caplog.records] == ["a worker's message could not be handled"]
 
 
+def test_a_message_that_cannot_be_read_is_named_by_both_sides(tmp_path: Path) -> None:
+    inbox: Inbox = queue.SimpleQueue()
+    argument = {"base": '["idle"]', "cache": str(tmp_path)}
+    worker = WorkerProcess("support.scripted_node", argument, inbox.put, NODE_MESSAGES)
+    worker._outbox.put(b'{"type": "load_job"}')
+    while received(inbox) is not None:
+        pass
+    assert "MessageError: load_job.job: Field required" in worker.exit_reason()
+    worker.kill()
+    worker = WorkerProcess("support.scripted_node", argument, inbox.put, CHART_MESSAGES)
+    assert received(inbox) is None
+    expected = "sent a message that could not be handled (Input tag 'ready' found using 'type'"
+    assert worker.exit_reason().startswith(expected)
+    worker.kill()
+
+
 @pytest.fixture
 def own_fork_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A fork server of this test, which may be killed: all others share one."""

@@ -14,9 +14,9 @@ from auctune.engine.messages.base import (
     Missing,
     Preparing,
     Started,
-    Stop,
 )
-from auctune.engine.messages.node import Measure, Measured, Measuring, Ping, Pong
+from auctune.engine.messages.elastic import ReadRows
+from auctune.engine.messages.node import Measure, Measured, Measuring, Ping, Pong, TrainSlotRequest
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import start_worker
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
@@ -64,6 +64,11 @@ def failed(place: str) -> Failed:
     return Failed(error=ErrorRecord(place, "is wrong", "a right one"))
 
 
+ROWS = ReadRows(
+    site="a", source="none", num_chunks=1, seed=0, method="supervised", place="rows", sha256=None
+)
+
+
 @pytest.fixture
 def handle() -> Handle:
     return Handle()
@@ -77,8 +82,9 @@ def worker(handle: Handle) -> RequestWorker:
 def test_each_request_is_answered_by_one_message_in_their_order(
     handle: Handle, worker: RequestWorker
 ) -> None:
-    first, second, third = (worker.request(Measure()) for _ in range(3))
-    assert len(handle.sent) == 3
+    requests = [Measure(), Ping(), TrainSlotRequest(0, (), id="0/alpha/1")]
+    first, second, third = map(worker.request, requests)
+    assert handle.sent == requests
     assert worker.is_starting
     handle.say(READY)
     assert worker.ready is READY
@@ -137,4 +143,4 @@ def test_a_process_that_is_killed_answers_too() -> None:
     worker = RequestWorker(lambda on_message: start_worker(spec, on_message), read_failure)
     worker.kill()
     with pytest.raises(WorkerEndedError, match="killed by SIGKILL"):
-        worker.request(Stop()).result(60.0)
+        worker.request(ROWS).result(60.0)

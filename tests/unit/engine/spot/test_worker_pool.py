@@ -9,7 +9,7 @@ import pytest
 
 from auctune.engine.elastic.trainer import ElasticTrainer
 from auctune.engine.messages.base import Alive, Missing
-from auctune.engine.messages.elastic import FileLoaded, GradientWorkerReady
+from auctune.engine.messages.elastic import GRADIENT_MESSAGES, FileLoaded, GradientWorkerReady
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.requests import STUCK_SECONDS
 from auctune.engine.runtime.worker import WorkerHandle
@@ -143,7 +143,7 @@ class LoadingLauncher:
     send: OnMessage
 
     def start(self, name: str, on_message: OnMessage) -> WorkerHandle:
-        self.send, self.worker = on_message, Loading(mute, on_message)
+        self.send, self.worker = on_message, Loading(mute, GRADIENT_MESSAGES, on_message)
         return self.worker
 
     def close(self) -> None:

@@ -211,7 +211,7 @@ def test_a_step_that_is_not_finite_is_not_taken(
         point = reducer.step()
         assert point is not None
         assert np.isnan(point[3])
-        assert reducer.progress()["state"] == "failed"
+        assert reducer.progress().state == "failed"
     assert is_same(reducer.capture(), alone)
 
 

@@ -44,7 +44,8 @@ class WorkerActor:
             it is ready. The process ends after twice that time without a call, whether its worker
             runs or has ended.
         keeps_arrays: whether arrays of the worker's messages stay in the object store of its
-            machine; the driver gets references, which it may send to other workers.
+            machine; the driver gets references, which it may send to other workers. Empty arrays
+            are sent as they are.
     """
 
     def __init__(
@@ -156,10 +157,10 @@ def current_lease(seconds: float, *, is_ready: bool) -> float:
 
 
 def _stored(arrays: Any) -> list[Any]:
-    """Return references to arrays, which are put into the object store."""
+    """Return references to arrays, which are put into the object store, but for empty ones."""
     import ray
 
-    return [ray.put(array) for array in arrays]
+    return [ray.put(array) if array.size else array for array in arrays]
 
 
 def _fetched(arrays: Any) -> list[Any]:

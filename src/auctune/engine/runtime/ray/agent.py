@@ -14,7 +14,7 @@ from typing import Any
 
 from auctune.domain import InputError
 from auctune.engine.messages.base import ErrorRecord, Failed, Missing, Stop
-from auctune.engine.messages.node import NodeReply
+from auctune.engine.messages.node import NODE_MESSAGES, NodeReply
 from auctune.engine.messages.ray import (
     AGENT_MESSAGES,
     AgentReply,
@@ -102,7 +102,7 @@ class Agent:
             else:
                 worker.start()
 
-        worker = self._workers[number] = self._driver.worker(spec, on_message)
+        worker = self._workers[number] = self._driver.worker(spec, NODE_MESSAGES, on_message)
         self._starts.post(start)
 
 

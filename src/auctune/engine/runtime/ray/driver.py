@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from auctune.engine.messages.base import Alive, Missing, Ready, Started, Stop
-from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.messages.base import Alive, Missing, Ready, Started, Stop, WorkerMessages
+from auctune.engine.runtime.channel import MessageError, OnMessage, check
 from auctune.engine.runtime.local import STDERR_TAIL
 from auctune.engine.runtime.ray.actor import (
     WorkerActor,
@@ -164,10 +164,12 @@ class RayDriver:
         """Seconds since the driver's own node was seen."""
         return time.monotonic() - self._seen_at
 
-    def worker(self, spec: ActorSpec, on_message: OnMessage) -> "RayWorker":
+    def worker(
+        self, spec: ActorSpec, messages: WorkerMessages, on_message: OnMessage
+    ) -> "RayWorker":
         """Return the handle of a new worker, which is yet to be started."""
         self._workers = [one for one in self._workers if not one.is_gone]
-        worker = RayWorker(spec, on_message, self)
+        worker = RayWorker(spec, messages, on_message, self)
         self._workers.append(worker)
         return worker
 
@@ -231,14 +233,21 @@ class RayWorker(RemoteHandle):
 
     Args:
         spec: of the actor.
+        messages: of its worker. Ray would carry any other object too.
         on_message: called with each message of the worker, and with `Alive` or `Missing` while it
             is not placed.
         driver: which knows why it waits.
     """
 
-    def __init__(self, spec: ActorSpec, on_message: OnMessage, driver: RayDriver) -> None:
+    def __init__(
+        self,
+        spec: ActorSpec,
+        messages: WorkerMessages,
+        on_message: OnMessage,
+        driver: RayDriver,
+    ) -> None:
         super().__init__(on_message)
-        self._spec, self._driver = spec, driver
+        self._spec, self._messages, self._driver = spec, messages, driver
         # Ray shows the name of a call as that of the process.
         self._title = f"auctune -m {spec.module}"
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -273,6 +282,7 @@ class RayWorker(RemoteHandle):
         return self._is_lost
 
     def send(self, message: object) -> None:
+        check(message, self._messages.requests)
         with self._lock:
             if self._actor is None:
                 self._unsent.append(message)
@@ -287,6 +297,9 @@ class RayWorker(RemoteHandle):
         # reported would never be started again.
         try:
             how = self._serve()
+        except MessageError as error:
+            traceback.print_exc()
+            how = f"sent a message that could not be handled ({error})"
         except Exception as error:
             traceback.print_exc()
             how = f"was lost with its Ray driver's call ({type(error).__name__})"
@@ -381,6 +394,7 @@ class RayWorker(RemoteHandle):
         return "was stopped"
 
     def _deliver(self, message: Any) -> None:
+        check(message, self._messages.replies)
         self._is_ready |= isinstance(message, Ready)
         if isinstance(message, Started):
             self._node, self._is_missing = message.node, False

@@ -55,7 +55,9 @@ class JobProcessPool:
         entry: settings of the zone.
         supply: what the zone offers.
         dependencies: what all zones share.
-        on_message: called with a job and each message of its process, on a thread of the process.
+        on_ready: called with a job once its process is ready, and the seconds that it took, on a
+            thread of the process.
+        on_message: called there with a job and each other message of its process.
         read_events: returns the recorded events of a job's run.
     """
 
@@ -64,6 +66,7 @@ class JobProcessPool:
         entry: SpotConfig,
         supply: SpotSupply,
         dependencies: ZoneDependencies,
+        on_ready: Callable[[str, float], object],
         on_message: OnSpotMessage,
         read_events: Callable[[str], list[EventRecord]],
     ) -> None:
@@ -72,7 +75,8 @@ class JobProcessPool:
         self._dirs = dependencies.dirs
         self._content = dependencies.files.blobs.path
         self._lock = dependencies.lock
-        self._on_message, self._read_events = on_message, read_events
+        self._on_ready, self._on_message = on_ready, on_message
+        self._read_events = read_events
         self._guard = threading.Lock()
         self._running: dict[str, ProcessSupervisor] = {}
         self._stopping: dict[str, ProcessSupervisor] = {}
@@ -135,9 +139,9 @@ class JobProcessPool:
         events = self._read_events(name)
 
         def receive(message: SpotReply | None) -> None:
-            if message is not None and not isinstance(message, Alive):
-                if isinstance(message, JobReady):
-                    message = JobReady(seconds=time.monotonic() - started_at)
+            if isinstance(message, JobReady):
+                self._on_ready(name, time.monotonic() - started_at)
+            elif message is not None and not isinstance(message, Alive):
                 recorded = self._on_message(name, message)
                 if isinstance(message, RunEvent):
                     self._unrecorded[name] = recorded

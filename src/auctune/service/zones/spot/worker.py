@@ -15,7 +15,7 @@ import structlog
 from auctune.domain import InputError, round_money
 from auctune.engine.journal import JOURNAL, read_journal
 from auctune.engine.messages.base import Failed
-from auctune.engine.messages.spot import CapReached, JobReady, JobWarning, RunEvent, SpotReply
+from auctune.engine.messages.spot import CapReached, JobWarning, RunEvent, SpotReply
 from auctune.engine.spot.job import SpotFolder
 from auctune.engine.spot.state import EventRecord
 from auctune.service.config.spot import SpotConfig
@@ -33,6 +33,13 @@ from auctune.service.zones.spot.zone import SpotZone
 _log = structlog.get_logger(__name__)
 
 
+def on_ready(zone: SpotZone, name: str, seconds: float) -> None:
+    """Record after how many seconds a job's process was ready, unless the job has ended."""
+    zone.begin_slots()
+    if name in zone.state.jobs:
+        zone.record(ProcessReady(seconds=seconds), name)
+
+
 def on_message(zone: SpotZone, name: str, message: SpotReply) -> bool:
     """Record a message of a job's process; return False, and ignore it, if the job has ended."""
     zone.begin_slots()
@@ -40,8 +47,6 @@ def on_message(zone: SpotZone, name: str, message: SpotReply) -> bool:
     if job is None:
         return False
     match message:
-        case JobReady(seconds=seconds):
-            zone.record(ProcessReady(seconds=seconds), name)
         case RunEvent(event=event):
             zone.record_run_event(job, event)
         case CapReached(rate=rate):
@@ -91,7 +96,7 @@ class SpotWorker(ZoneWorker[SpotZone]):
         work = dependencies.dirs.work(entry.name)
         super().__init__(actor, supply.clock, work, dependencies)
         self._processes = JobProcessPool(
-            entry, supply, dependencies, self._on_message, self._read_events
+            entry, supply, dependencies, self._on_ready, self._on_message, self._read_events
         )
 
     async def _start_processes(self) -> None:
@@ -117,6 +122,9 @@ class SpotWorker(ZoneWorker[SpotZone]):
 
     def _result_folder(self, job: SpotJobState) -> Path:
         return SpotFolder(run_folder(self._work / job.id)).adapter
+
+    def _on_ready(self, job: str, seconds: float) -> None:
+        self._post(lambda zone: on_ready(zone, job, seconds))
 
     def _on_message(self, job: str, message: SpotReply) -> Future[bool]:
         """Record a message of a job's process, on a thread of the process."""

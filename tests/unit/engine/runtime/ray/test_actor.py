@@ -7,14 +7,17 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from auctune.engine.edge.ray_sites import RaySites
 from auctune.engine.messages.base import Alive, Started, Stop
 from auctune.engine.messages.node import Ping, Pong, Trained, TrainSlotRequest
 from auctune.engine.runtime.nodes import NodeSettings
-from auctune.engine.runtime.ray.actor import WorkerActor
+from auctune.engine.runtime.ray.actor import WorkerActor, _stored
 from support.scripted_node import READY
 from support.waits import WAIT_SECONDS
 
@@ -96,6 +99,7 @@ def seconds_alive(folder: Path, word: str, wait: str, lease_seconds: float) -> f
     program = f"""
 import threading, time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unit.engine.runtime.ray.test_actor import exit_reason, make_actor, received
 actor = make_actor(Path({str(folder)!r}), {word!r}, lease_seconds={lease_seconds})
@@ -121,3 +125,18 @@ def test_the_process_ends_after_its_driver_has_given_it_up(tmp_path: Path) -> No
 
 def test_the_process_of_a_worker_that_has_ended_ends_without_a_driver(tmp_path: Path) -> None:
     assert seconds_alive(tmp_path, "die", "exit_reason(actor)", 1.0) >= 2.0
+
+
+def test_empty_arrays_are_sent_as_they_are_instead_of_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray = SimpleNamespace(
+        put=lambda array: f"reference of {array.size}", get=lambda _: np.ones(2), ObjectRef=str
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    empty = np.zeros(0, np.float32)
+    stored = _stored([np.ones(2), empty])
+    assert stored[0] == "reference of 2"
+    assert stored[1] is empty
+    fetch = RaySites.__new__(RaySites).fetch
+    assert [list(fetch(one)) for one in stored] == [[1.0, 1.0], []]

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auctune.engine.messages.base import Stop
+from auctune.engine.messages.base import Alive, Stop
 from auctune.engine.messages.elastic import GRADIENT_MESSAGES, InitializeAdapter
+from auctune.engine.runtime.channel import MessageError
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, _death
 from auctune.engine.runtime.worker import WorkerSpec
 
@@ -66,7 +67,7 @@ def test_an_array_that_several_workers_get_is_stored_once(monkeypatch: pytest.Mo
     for step in (1, 2):
         weights = np.full(3, step, np.float32)
         for actor in actors:
-            worker = driver.worker(spec, lambda _: None)
+            worker = driver.worker(spec, GRADIENT_MESSAGES, lambda _: None)
             worker._actor = actor
             worker.send(InitializeAdapter(arrays=[weights, "reference of another worker"]))
     for actor in actors:
@@ -75,6 +76,24 @@ def test_an_array_that_several_workers_get_is_stored_once(monkeypatch: pytest.Mo
     worker.send(Stop())
     assert actors[1].calls[-1] == (Stop(),)
     assert [list(array) for array in cluster.stored] == [[1, 1, 1], [2, 2, 2]]
+    driver.close()
+
+
+def test_only_messages_of_the_worker_s_unions_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Cluster())
+    driver, delivered = RayDriver(), list[object]()
+    spec = ActorSpec.of(
+        WorkerSpec("module", {}, GRADIENT_MESSAGES), {}, lease_seconds=1.0, missing_seconds=1.0
+    )
+    worker = driver.worker(spec, GRADIENT_MESSAGES, delivered.append)
+    worker._deliver(Alive())
+    # None would be the end of the worker.
+    for message in (None, {"type": "alive"}, Stop()):
+        with pytest.raises(MessageError):
+            worker._deliver(message)
+    with pytest.raises(MessageError):
+        worker.send(Alive())
+    assert delivered == [Alive()]
     driver.close()
 
 

@@ -239,7 +239,7 @@ def test_a_slot_that_was_trained_and_not_told_of_is_taken_over_and_not_trained_a
     assert (job.trained, job.failed_slots) == ([slot], 0)
     # Told once more, it says nothing new.
     made.hear(
-        kind="trained", job="job", slot=slot,
+        kind="slot_trained", job="job", slot=slot,
         outcome=OUTCOME.dump_python(outcome_of(order)),
     )  # fmt: skip
     assert notes(made, EventType.TRAINED) == 1
@@ -248,13 +248,13 @@ def test_a_slot_that_was_trained_and_not_told_of_is_taken_over_and_not_trained_a
 def test_jobs_leave_a_lost_site_and_may_use_it_when_it_is_there_again() -> None:
     made = MadeUpEdge()
     made.decide("job", "90", 9, samples={"a": 24, "b": 24})
-    made.hear(kind="lost", site="a")
+    made.hear(kind="site_lost", site="a")
     job = made.zone.state.jobs["job"]
     assert not job.uses({"a"}, made.zone.state.slot + 1)
     assert job.chunks_left == 0
     row = made.zone.preview(made.bid("other", "90", 9))
     assert all("a" not in part["workers"] for part in row.body["plan"])
-    made.hear(kind="recovered", site="a")
+    made.hear(kind="site_recovered", site="a")
     assert not made.zone.state.lost
     assert not made.zone.eris.ledger.closed[1:].any()
     again = made.zone.preview(made.bid("other", "90", 9, samples={"a": 24}))
@@ -267,7 +267,7 @@ def test_a_job_that_trains_while_its_site_is_lost_is_looked_at_when_it_has_answe
     made.pass_slots()
     slot, _ = made.sites.slots[0]
     before = planned(made)
-    made.hear(kind="lost", site="a")
+    made.hear(kind="site_lost", site="a")
     assert planned(made) == before
     made.hear(kind="slot_lost", job="job", slot=slot, why="it was not finished in time")
     job = made.zone.state.jobs["job"]
@@ -309,7 +309,7 @@ def test_a_job_whose_sites_are_gone_for_a_moment_waits_and_is_trained_in_time() 
     made.decide("job", "90", 9, samples=MANY)
     paid = made.log.balances()
     for site in ("a", "b", "c"):
-        made.hear(kind="lost", site=site)
+        made.hear(kind="site_lost", site=site)
     job = made.zone.state.jobs["job"]
     assert job.chunks_left == job.job.num_chunks
     assert "waits for a site" in job.notes[-1]
@@ -317,7 +317,7 @@ def test_a_job_whose_sites_are_gone_for_a_moment_waits_and_is_trained_in_time() 
     made.pass_slots(2)
     assert planned(made) == []
     for site in ("a", "b", "c"):
-        made.hear(kind="recovered", site=site)
+        made.hear(kind="site_recovered", site=site)
     assert made.zone.state.jobs["job"].chunks_left == 0
     while made.zone.state.jobs["job"].phase is not Phase.TRAINED:
         made.pass_slots()
@@ -332,7 +332,7 @@ def test_a_job_whose_sites_stay_away_is_refunded_when_no_slot_is_left() -> None:
     made.decide("job", "90", 9, samples=MANY)
     last = made.zone.state.jobs["job"].deadline_slot
     for site in ("a", "b", "c"):
-        made.hear(kind="lost", site=site)
+        made.hear(kind="site_lost", site=site)
     while made.zone.state.slot + 1 < last:
         assert "job" in made.zone.state.jobs
         made.pass_slots()

@@ -31,7 +31,7 @@ def train(made: MadeUpEdge, seconds: float) -> None:
     slot, orders = made.sites.slots[-1]
     for order in orders:
         outcome = {**OUTCOME.dump_python(outcome_of(order)), "seconds": seconds}
-        made.hear(kind="trained", job=order.job.id, slot=slot, outcome=outcome)
+        made.hear(kind="slot_trained", job=order.job.id, slot=slot, outcome=outcome)
     made.hear(kind="slot_done", slot=slot)
 
 

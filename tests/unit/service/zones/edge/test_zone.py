@@ -55,7 +55,7 @@ def test_decisions_are_those_of_a_simulation_of_the_same_jobs(seed: int) -> None
 
 def test_the_log_makes_the_same_zone_again_to_the_last_bit() -> None:
     made = busy_market()
-    made.hear(kind="lost", site="b")
+    made.hear(kind="site_lost", site="b")
     made.pass_slots()
     live = made.snapshot
     folded = made.folded()
