@@ -61,7 +61,7 @@ $(READY): pyproject.toml constraints.txt
 
 # Needs uv, and an index. Releases stay as they are, but for RAISE=PACKAGE. The packages left out are
 # torch and what its CUDA build alone depends on.
-CUDA := triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-,cublas cuda-cupti \
+CUDA := cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-,cublas cuda-cupti \
 	cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse cusparselt-cu13 nccl-cu13 \
 	nvjitlink nvshmem-cu13 nvtx)
 constraints:

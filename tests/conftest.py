@@ -31,7 +31,10 @@ settings.load_profile("auctune")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before any process is started and Ray is imported."""
+    """Before any process is started and Ray, torch or triton is imported."""
+    if config.getoption("markexpr") != "gpu":
+        # Triton kernels run on the CPU.
+        os.environ["TRITON_INTERPRET"] = "1"
     set_ray_environment()
     open_fork_server()
     config.pluginmanager.register(RayClusterLimit())
