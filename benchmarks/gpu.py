@@ -122,7 +122,11 @@ def profiled(base: Base, seconds: float) -> Iterator[Figure]:
 
 def tests(_: torch.device, __: Path) -> Iterator[Figure]:
     """Run the tests that need a GPU."""
-    files = ("tests/unit/train/test_gpu.py", "tests/integration/test_workers_on_devices.py")
+    files = (
+        "tests/unit/train/test_gpu.py",
+        "tests/unit/train/test_triton_kernels.py",
+        "tests/integration/test_workers_on_devices.py",
+    )
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider", *files]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if ended.returncode:

@@ -35,7 +35,7 @@ kernels run on a CPU: that is for tests.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
@@ -120,6 +120,7 @@ class AdapterTable:
                 was captured with it uses the new one, which must have equal `padded_rank`,
                 `alignment` and `rank_alignment`.
         """
+        assert all(tensor is None or tensor.dtype == torch.float32 for tensor in gradients)
         addresses = [
             [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
             for tensors in (weights, gradients)
@@ -127,19 +128,24 @@ class AdapterTable:
         is_aligned = not any(address % 16 for address in chain(*addresses)) and not any(
             offsets[offsets >= 0] % ALIGNMENT
         )
-        sizes = [tensor.element_size() for tensor in weights if tensor is not None]
-        max_rank = max(MIN_DOT_SIZE, *ranks)
-        rank_tile = min(triton.next_power_of_2(max_rank), *(MAX_RANK_TILE[size] for size in sizes))
-        arrays = (
-            *(np.array(values, np.int64) for values in addresses),
-            np.ascontiguousarray(offsets, np.int64),
-            np.array(ranks, np.int32),
-            np.array(layer_keys, np.int64),
+        sizes = {tensor.element_size() for tensor in weights if tensor is not None}
+        max_rank = max([MIN_DOT_SIZE, *ranks])
+        rank_tile = min([triton.next_power_of_2(max_rank), *(MAX_RANK_TILE[n] for n in sizes)])
+        arrays: list[npt.NDArray[Any]] = [np.array(values, np.int64) for values in addresses]
+        arrays += [offsets, np.array(ranks, np.int32), np.array(layer_keys, np.int64)]
+        buffer, (by_slot, sums, places, slot_ranks, keys) = write_buffer(arrays, device, buffer)
+        return cls(
+            weights=by_slot,
+            gradients=sums,
+            offsets=places,
+            ranks=slot_ranks,
+            layer_keys=keys,
+            padded_rank=triton.cdiv(max_rank, rank_tile) * rank_tile,
+            rank_tile=rank_tile,
+            alignment=ALIGNMENT if is_aligned else 1,
+            rank_alignment=math.gcd(ALIGNMENT, *ranks),
+            buffer=buffer,
         )
-        buffer, tensors = write_buffer(arrays, device, buffer)
-        padded_rank = triton.cdiv(max_rank, rank_tile) * rank_tile
-        alignments = (ALIGNMENT if is_aligned else 1, math.gcd(ALIGNMENT, *ranks))
-        return cls(*tensors, padded_rank, rank_tile, *alignments, buffer)
 
 
 @dataclass(frozen=True)
@@ -224,7 +230,7 @@ class TokenBlocks:
         ]
         counts = np.bincount(table[:, 2], minlength=len(scales))
         starts = np.concatenate([[0], np.cumsum(counts)])
-        arrays = [
+        arrays: list[npt.NDArray[Any]] = [
             _with_empty_rows(np.array(blocks, np.int32), num_tokens // size + num_segments),
             _with_empty_rows(table, num_segments),
             starts.astype(np.int32),
@@ -233,14 +239,23 @@ class TokenBlocks:
         if dropout is not None:
             arrays += [dropout.row_keys, dropout.positions, dropout.levels]
         buffer, tensors = write_buffer(arrays, device, buffer)
-        masks = tuple(tensors[4:]) or None
-        end = int(table[:, 1].max(initial=0))
-        return cls(*tensors[:4], masks, size, int((counts > 0).sum()), end, buffer)
+        return cls(
+            blocks=tensors[0],
+            segments=tensors[1],
+            segment_starts=tensors[2],
+            scales=tensors[3],
+            dropout=tuple(tensors[4:]) or None,
+            size=size,
+            num_active=int((counts > 0).sum()),
+            end=int(table[:, 1].max(initial=0)),
+            buffer=buffer,
+        )
 
 
 def block_size(num_tokens: int) -> int:
     """Return the tokens of a block: few enough for all multiprocessors to have one."""
-    return max(MIN_DOT_SIZE, min(64, triton.next_power_of_2(num_tokens // NUM_RESIDENT_PROGRAMS)))
+    size: int = triton.next_power_of_2(num_tokens // NUM_RESIDENT_PROGRAMS)
+    return max(MIN_DOT_SIZE, min(64, size))
 
 
 def _with_empty_rows(table: npt.NDArray[np.int32], num_rows: int) -> npt.NDArray[np.int32]:
@@ -250,7 +265,7 @@ def _with_empty_rows(table: npt.NDArray[np.int32], num_rows: int) -> npt.NDArray
 
 
 def write_buffer(
-    arrays: Iterable[npt.NDArray[Any]], device: torch.device, buffer: Tensor | None
+    arrays: Sequence[npt.NDArray[Any]], device: torch.device, buffer: Tensor | None
 ) -> tuple[Tensor, list[Tensor]]:
     """Copy arrays to one block of device memory by one transfer; return it, and a view of each.
 
@@ -259,7 +274,6 @@ def write_buffer(
         device: where the block is made.
         buffer: the block, if it is there already; it must have the right size.
     """
-    arrays = list(arrays)
     ends = np.cumsum([-(-array.nbytes // 16) * 16 for array in arrays]).tolist()
     # A pinned block stays allocated until the transfer from it is over: torch sees to it.
     host = torch.empty(ends[-1], dtype=torch.uint8, pin_memory=device.type == "cuda")
