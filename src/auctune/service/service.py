@@ -422,7 +422,8 @@ async def build_service(
             raise StoreError(str(outage))
         disk.check()
 
-    bases = config.inference.bases(config.zones, place.cache)
+    digests = {zone: base.digest for zone, found in facts.items() for base in found.values()}
+    bases = config.inference.bases(config.zones, place.cache, digests)
     opened_at: dict[str, float] = {}
     actors: dict[str, ZoneActor[Any]] = {}
     for one in zones.values():

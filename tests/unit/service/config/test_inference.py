@@ -22,5 +22,5 @@ def test_a_base_answers_in_the_number_type_in_which_it_is_trained_if_it_can(
     trained: BaseDtype, device: str, answers: str, checks_base: bool
 ) -> None:
     zone = AuctionConfig(dtype=trained)
-    found = InferenceConfig(device=device).bases([zone], Path("cache"))[zone.base]
+    found = InferenceConfig(device=device).bases([zone], Path("cache"), {zone.name: "d"})[zone.base]
     assert (found.dtype, found.checks_base) == (answers, checks_base)
