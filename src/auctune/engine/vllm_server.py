@@ -55,7 +55,7 @@ threading.Thread(target=end, args=(sys.argv.pop(1),), daemon=True).start()
 runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
 """
 # The first error in the log of a start that fails; those that follow say that it did.
-_CAUSE = re.compile(r"\b\w*(?:Error|Exception): .+")
+_CAUSE = re.compile(r"(?:\(\w+ pid=\d+\) )?(?:ERROR [^]]*\] )?([\w.]+(?:Error|Exception): .+)")
 _MAX_CAUSE = 300
 
 
@@ -164,8 +164,8 @@ class VllmServer:
         for line in self._process.stdout:
             sys.stderr.write(line)
             sys.stderr.flush()
-            if not self._is_ready and not self._cause and (found := _CAUSE.search(line)):
-                self._cause = found[0].strip()[:_MAX_CAUSE]
+            if not self._is_ready and not self._cause and (found := _CAUSE.match(line)):
+                self._cause = found[1].strip()[:_MAX_CAUSE]
 
     def _wait(self) -> None:
         # Not reaped yet, so that no other process group can have its number.

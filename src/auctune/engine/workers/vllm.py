@@ -267,8 +267,8 @@ class _Worker:
 
         if adapter.has_output_layer:
             # It leaves that out of the probabilities of prompts (vLLM's issue 51594).
-            found = "adapts the output layer, with which vLLM cannot score rows"
-            raise InputError("model", found, "auctune evaluate, which can")
+            problem = "adapts the output layer, with which vLLM cannot score rows"
+            raise InputError("model", problem, "auctune evaluate, which can")
         rows = content.rows
         self._send(id_, RowsRead(len(rows), rows.num_trained_tokens, content.questions))
         total = ScoreSum()
@@ -419,6 +419,10 @@ class _Adapters:
         from auctune.train.adapter_files import read_start, unpack_adapter
 
         start, _ = read_start(path, "model")
+        if start.base_digest is None:
+            # vLLM would answer with weights of other shapes too.
+            found = "does not say which base it was trained on"
+            raise InputError("model", found, "an adapter that auctune has trained")
         start.check_base(self._vllm.base_digest, "model")
         if start.rank > self._vllm.max_rank:
             found = f"is an adapter of rank {start.rank}"
