@@ -59,8 +59,8 @@ CONTEXT = 64
 # Its attention computes heads of at least 32 numbers.
 WIDTH = 128
 GREEDY = SamplingParams(temperature=0.0, num_logprobs=3)
-# About two adapters of the tests.
-MAX_ADAPTER_BYTES = 150_000
+# Two adapters of the tests.
+MAX_ADAPTER_BYTES = 300_000
 
 
 @dataclass
@@ -279,11 +279,16 @@ def test_what_cannot_be_used_is_refused_and_others_go_on(served: Served, tmp_pat
     narrow = save_adapter(tmp_path / "narrow", "llama", r=8)
     with pytest.raises(InputError, match="does not say which base it was trained on"):
         ask(GenerationRequest(prompt=(1,), adapter=narrow))
-    with pytest.raises(InputError, match="model: cannot be loaded by vLLM .*elsewhere"):
+    with pytest.raises(InputError, match=r"model: cannot be loaded by vLLM .*elsewhere"):
         ask(GenerationRequest(prompt=(1,), adapter=renamed(other, served.base.digest)))
-    huge = served.adapter("huge", lora_alpha=10**38)
-    with pytest.raises(InputError, match="numbers that are not finite"):
-        ask(GenerationRequest(prompt=(1,), adapter=huge))
+    huge = save_adapter(tmp_path / "huge", "llama", served.base.fresh_model(), r=8)
+    weights = load_file(huge / WEIGHTS)
+    save_file({name: 1e30 * value for name, value in weights.items()}, huge / WEIGHTS)
+    write_record(served.base.digest, huge)
+    for temperature in (0.0, 1.0):
+        drawn = SamplingParams(temperature=temperature, num_answers=2)
+        with pytest.raises(InputError, match="numbers that are not finite"):
+            ask(GenerationRequest(prompt=(1,), adapter=huge, params=drawn))
     params = replace(GREEDY, max_tokens=3)
     assert served.ask(GenerationRequest(prompt=(1, 2), params=params))[0].ends
 
@@ -324,7 +329,7 @@ def test_adapters_that_are_not_used_are_unloaded_for_others(served: Served) -> N
         assert served.ask(requests[number])[0].text == own[number]
     kept = served.server_folder.glob("adapter-*")
     sizes = [sum(one.stat().st_size for one in folder.iterdir()) for folder in kept]
-    assert 1 <= len(sizes) < 5
+    assert len(sizes) == 2
     assert sum(sizes) <= MAX_ADAPTER_BYTES
 
 

@@ -396,6 +396,7 @@ class _Adapters:
         try:
             # The request may be cancelled; others may wait for the adapter.
             await asyncio.shield(adapter.loading)
+            await self._unload_unused()
             yield adapter
         finally:
             adapter.num_requests -= 1
@@ -413,7 +414,6 @@ class _Adapters:
             del self._adapters[path]
             shutil.rmtree(self._folder / adapter.name, ignore_errors=True)
             raise
-        await self._unload_unused()
 
     def _unpack(self, adapter: _Adapter, path: Path) -> None:
         from auctune.train.adapter_files import read_start, unpack_adapter
