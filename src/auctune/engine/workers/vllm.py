@@ -76,7 +76,6 @@ class _Logprobs:
 @dataclass(frozen=True, slots=True)
 class _Choice:
     logprobs: _Logprobs
-    finish_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
