@@ -145,8 +145,8 @@ class VllmServer:
 
     def client(self) -> httpx2.AsyncClient:
         """Return a client of the server; a request may take as long as its answer."""
-        # `max_batch` bounds the requests.
-        limits = httpx2.Limits(max_connections=None)
+        # `max_batch` bounds the requests. The server closes connections that are idle for 5 s.
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=1.0)
         transport = httpx2.AsyncHTTPTransport(uds=str(self._socket), limits=limits)
         return httpx2.AsyncClient(transport=transport, base_url="http://vllm", timeout=None)
 
