@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PIP_INSTALL := $(PIP) install --no-compile
 DEMO_OUT ?= out/demo
 
-.PHONY: help setup constraints docs demo test test-all clients checked lint kernels bench gpu soak experiments clean
+.PHONY: help setup constraints docs demo test test-all clients vllm checked lint kernels bench gpu soak experiments clean
 
 help:
 	@echo "make demo    a service with zones of every kind: bids of all kinds, watched to the end; minutes"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-all  the other tests: whole services and runs, kills, Ray, browsers: up to an hour"
 	@echo "             THOROUGH=1 adds all combinations and more drawn cases"
 	@echo "make clients  tests of litellm, DSPy, llama-index and old openai clients: minutes, and 2 GB once"
+	@echo "make vllm    tests of answers by vLLM, on the CPU: minutes, and 3 GB once"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
 	@echo "make gpu     what a GPU makes possible: tests, exports, a market, speeds; 8 minutes or less"
@@ -86,7 +87,8 @@ test-all: kernels
 	AUCTUNE_THOROUGH=$(THOROUGH) $(PYTEST) --numprocesses 3 -m "$(if $(THOROUGH),sampled or )slow and not smoke"
 
 # Clients of OpenAI's API want other releases of packages than auctune: each has an environment.
-CLIENTS := $(patsubst tests/data/clients/%.txt,.venv-clients/%/.ready,$(wildcard tests/data/clients/*.txt))
+ENVIRONMENTS := $(patsubst tests/data/clients/%.txt,.venv-clients/%/.ready,$(wildcard tests/data/clients/*.txt))
+CLIENTS := $(filter-out .venv-clients/vllm/.ready,$(ENVIRONMENTS))
 clients: $(READY) $(CLIENTS)
 	AUCTUNE_CLIENTS=.venv-clients $(BIN)/pytest tests/integration/test_other_clients.py
 
@@ -95,6 +97,11 @@ clients: $(READY) $(CLIENTS)
 	@$(PYTHON) -m venv --clear $(@D)
 	@$(@D)/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --requirement $<
 	@touch $@
+
+# Its build of torchvision may be another than that of torch, and models of text do without.
+vllm: $(READY) .venv-clients/vllm/.ready
+	@.venv-clients/vllm/bin/python -m pip --quiet uninstall --yes torchvision torchaudio torchcodec
+	AUCTUNE_VLLM=.venv-clients/vllm/bin/python $(BIN)/pytest tests/integration/test_vllm.py
 
 # Linters take one core, the compiler another.
 checked: $(READY)

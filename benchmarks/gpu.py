@@ -9,6 +9,9 @@
 | market | `auctune run` on a base of 1B shape: measured, sold, trained, exported |
 | speed | the 8B shape: eight adapters of ranks 4 to 64, and one, against PEFT; its profile |
 | trainer | GPT-2 small: the table of `benchmarks/training.py`; its profile |
+| answers | the 8B shape: 16 answers of 8 adapters at once, by auctune's own engine and by vLLM |
+
+The last part needs vLLM: AUCTUNE_VLLM names its interpreter, or the part is left out.
 
 Nothing is downloaded: bases have random weights, and the tokenizer is the tiny base's. All parts
 take less than 8 minutes on an H100. The table is written to its place in docs/reference/figures.md,
@@ -17,6 +20,7 @@ left out: a check of this script.
 """
 
 import argparse
+import asyncio
 import copy
 import json
 import os
@@ -29,16 +33,24 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
-from peft import LoraConfig
+from peft import LoraConfig, get_peft_model
 from rich.console import Console
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
+from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
+from auctune.engine.generation import (
+    Generator,
+    GeneratorSettings,
+    InferenceError,
+    VllmSettings,
+)
+from auctune.train.adapter_files import write_record
 from auctune.train.base import Base, compute_architecture, load_base, share_weights
 from auctune.train.export import ExportError, export_adapter
 from auctune.train.host import device_name
@@ -53,6 +65,7 @@ RANKS = (4, 8, 16, 16, 32, 32, 64, 64)
 LIMIT_SECONDS = 470.0
 PROFILE_SECONDS = 40.0
 FIGURE = "figure: "
+VLLM = "AUCTUNE_VLLM"
 
 
 def random_base(name: str, model: PreTrainedModel, tokens: Base, device: torch.device) -> Base:
@@ -85,7 +98,7 @@ def make_model(make: Callable[[], PreTrainedModel], device: torch.device) -> Pre
 def llama(device: torch.device, *, layers: int, hidden: int, intermediate: int) -> LlamaConfig:
     """Return a shape with Llama 3's heads and vocabulary; on a CPU a tiny one."""
     if device.type == "cpu":
-        layers, hidden, intermediate = 2, 64, 96
+        layers, hidden, intermediate = 2, 128, 96
     return LlamaConfig(
         vocab_size=1100 if device.type == "cpu" else 128_256,
         hidden_size=hidden,
@@ -311,6 +324,74 @@ def trainer(device: torch.device, folder: Path) -> Iterator[Figure]:
     yield from profiled(base, PROFILE_SECONDS if is_gpu else 5.0)
 
 
+def answers(device: torch.device, folder: Path) -> Iterator[Figure]:
+    """Measure answers of eight adapters by each engine."""
+    base = llama_8b(device, folder)
+    base.model.save_pretrained(folder / "base")
+    base.tokenizer.save_pretrained(str(folder / "base"))
+    config = LoraConfig(
+        task_type="CAUSAL_LM", r=16, target_modules="all-linear", init_lora_weights=False
+    )
+    adapted = get_peft_model(base.model, config)
+    adapters = [folder / f"adapter-{number}" for number in range(8)]
+    for adapter in adapters:
+        adapted.save_pretrained(str(adapter))
+        write_record(base.digest, adapter)
+    count = 128 if device.type == "cuda" else 8
+    params = SamplingParams(max_tokens=count, temperature=0.0)
+    requests = [
+        GenerationRequest(
+            prompt=tuple(range(100 + number, 100 + number + count)),
+            adapter=adapters[number % 8],
+            params=params,
+        )
+        for number in range(16)
+    ]
+    own = GeneratorSettings(
+        base=str(folder / "base"),
+        cache=folder,
+        device=str(device),
+        dtype="bfloat16",
+        checks_base=False,
+        max_cache_bytes=8 * 10**9 if device.type == "cuda" else 10**8,
+    )
+    # Each loads the base once more.
+    name = base.name
+    del adapted, base
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    vllm = VllmSettings(python=Path(os.environ[VLLM]).absolute(), base_digest="random", max_rank=16)
+    for engine, settings, goal in (
+        ("auctune's own engine", own, 800),
+        ("vLLM", replace(own, vllm=vllm), 2000),
+    ):
+        speed = asyncio.run(tokens_per_second(settings, requests, folder / "log"))
+        what = f"{name}: 16 answers of 8 adapters at once, {engine}"
+        yield Figure(what, f"{speed:,.0f} tokens/s", f">= {goal:,}", speed >= goal)
+
+
+async def tokens_per_second(
+    settings: GeneratorSettings, requests: Sequence[GenerationRequest], log: Path
+) -> float:
+    """Return the speed of answers that are generated together, once adapters are loaded."""
+    generator = Generator(settings, log=log)
+
+    async def num_tokens(request: GenerationRequest) -> int:
+        pieces = [piece async for piece in generator.generate(request)]
+        return sum(piece.num_tokens for piece in pieces if isinstance(piece, AnswerEnd))
+
+    try:
+        await asyncio.gather(*map(num_tokens, requests))
+        started = time.monotonic()
+        total = sum(await asyncio.gather(*map(num_tokens, requests)))
+        return total / (time.monotonic() - started)
+    except InferenceError:
+        print(log.read_text()[-8000:])
+        raise
+    finally:
+        await generator.close()
+
+
 Part = Callable[[torch.device, Path], Iterator[Figure]]
 # With seconds that each may take.
 PARTS: dict[str, tuple[Part, float]] = {
@@ -319,6 +400,7 @@ PARTS: dict[str, tuple[Part, float]] = {
     "market": (market, 230.0),
     "speed": (speeds, 110.0),
     "trainer": (trainer, 110.0),
+    "answers": (answers, 240.0),
 }
 
 
@@ -388,7 +470,9 @@ def main() -> None:
             traceback.print_exc(file=sys.stdout)
             sys.exit(1)
         return
-    names = arguments.part or [name for name in PARTS if device.type == "cuda" or name != "tests"]
+    left_out = set() if device.type == "cuda" else {"tests"}
+    left_out |= set() if VLLM in os.environ else {"answers"}
+    names = arguments.part or [name for name in PARTS if name not in left_out]
     started = time.monotonic()
     found: list[Figure] = []
     with tempfile.TemporaryDirectory() as cache:

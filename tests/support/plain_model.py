@@ -10,7 +10,7 @@ from auctune.domain.dataset import RowKind, read_dataset
 from auctune.domain.evaluation import Answer, Evaluation, Score
 from auctune.train.base import Base
 from auctune.train.export import load_adapter
-from auctune.train.generation.engine import end_tokens
+from auctune.train.generation.reading import end_tokens
 from auctune.train.generation.scoring import read_questions
 from auctune.train.rows import prompt_tokens, tokenize
 
@@ -26,7 +26,7 @@ def greedy_text(base: Base, model: Any, prompt: Sequence[int], max_tokens: int) 
     room = max_tokens
     if base.context_tokens is not None:
         room = min(room, base.context_tokens - len(prompt))
-    ids, ends = list(prompt), end_tokens(base)
+    ids, ends = list(prompt), end_tokens(base.tokenizer, base.model.generation_config)
     for _ in range(room):
         token = int(model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
         if token in ends:

@@ -38,6 +38,8 @@ def check_settings(at: Installation) -> Iterator[Finding]:
         for warning in core_warnings(at.zones):
             fix = "configure fewer workers, or set `cores` of zones by what they are to sell"
             yield warn(warning, fix)
+        if (release := at.settings.inference.check_vllm(at.zones)) is not None:
+            yield ok(f"answers are computed by {release}")
 
 
 def check_bases(at: Installation) -> Iterator[Finding]:

@@ -46,6 +46,8 @@ class GenerationRequest:
         prompt: a text, or tokens.
         params: how tokens are drawn.
         first_answer: number of the first answer, of a request that goes on with another's answers.
+        priority: the lower, the earlier, where vLLM answers; auctune's own engine answers in the
+            order of arrival.
     """
 
     task: Literal["generate"] = "generate"
@@ -55,6 +57,7 @@ class GenerationRequest:
     prompt: str | tuple[int, ...] | None = None
     params: SamplingParams = SamplingParams()
     first_answer: int = 0
+    priority: int = 0
 
     @classmethod
     def of_prompt(

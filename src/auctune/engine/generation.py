@@ -31,10 +31,28 @@ from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
 
 _WORKER = "auctune.engine.workers.generation"
+_VLLM_WORKER = "auctune.engine.workers.vllm"
 
 
 class InferenceError(AuctuneError):
     """The process of a model ended, or the adapter does not fit its base."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmSettings:
+    """The vLLM that computes answers.
+
+    Attributes:
+        python: interpreter of its environment.
+        base_digest: of the base, as of `Base`.
+        max_rank: of adapters.
+        max_adapters: that answers use at once.
+    """
+
+    python: Path
+    base_digest: str
+    max_rank: int = 64
+    max_adapters: int = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +70,7 @@ class GeneratorSettings:
         max_cache_bytes: of the keys and values of these answers.
         max_adapter_bytes: of the weights of adapters that are kept for later requests.
         checks_base: whether adapters must have been trained on the base in this number type.
+        vllm: what computes; None: auctune's own engine (`auctune.train.generation`).
     """
 
     base: str
@@ -65,6 +84,7 @@ class GeneratorSettings:
     max_cache_bytes: int = 2 * 1024**3
     max_adapter_bytes: int = 1024**3
     checks_base: bool = True
+    vllm: VllmSettings | None = None
 
 
 SETTINGS = TypeAdapter(GeneratorSettings)
@@ -81,7 +101,7 @@ def start_generator(
     argument = SETTINGS.dump_python(settings, mode="json")
     device = settings.device
     return WorkerProcess(
-        _WORKER,
+        _WORKER if settings.vllm is None else _VLLM_WORKER,
         argument,
         on_message,
         GENERATOR_MESSAGES,

@@ -422,7 +422,9 @@ async def build_service(
             raise StoreError(str(outage))
         disk.check()
 
-    bases = config.inference.bases(config.zones, place.cache)
+    digests = {zone: base.digest for zone, found in facts.items() for base in found.values()}
+    bases = config.inference.bases(config.zones, place.cache, digests)
+    vllm_bases = {base for base, settings in bases.items() if settings.vllm is not None}
     opened_at: dict[str, float] = {}
     actors: dict[str, ZoneActor[Any]] = {}
     for one in zones.values():
@@ -490,7 +492,7 @@ async def build_service(
         future_logs=future_logs,
         pauses=PausedZones(store.reader, committer, submissions.paused),
         charts=ChartRenderer(place.data / "logs" / "charts.log"),
-        models=ModelCatalog(opened_at, config.model_aliases, queries, files),
+        models=ModelCatalog(opened_at, config.model_aliases, vllm_bases, queries, files),
         generation=generation,
         evaluations=EvaluationService(generation),
         vendor_app=vendor_gateway.app,

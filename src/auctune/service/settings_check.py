@@ -25,6 +25,7 @@ def check_service(config: ServiceConfig) -> None:
     for index, key in enumerate(config.keys):
         key.key(f"keys[{index}]")
     config.wandb.check()
+    config.inference.check_vllm(config.zones)
     divide_cores(config.zones, config.inference)
 
 

@@ -189,6 +189,17 @@ def pack_adapter(source: Path, target: Path) -> None:
             archive.writestr(zipfile.ZipInfo(f"adapter/{name}", (1980, 1, 1, 0, 0, 0)), content)
 
 
+def unpack_adapter(source: Path, folder: Path, place: str) -> None:
+    """Write the files of an adapter, from its folder or its archive, into a new folder.
+
+    Raises:
+        InputError: naming `place`, if they are missing or too large.
+    """
+    folder.mkdir()
+    for name, content in _read_files(source, place).items():
+        (folder / name).write_bytes(content)
+
+
 def _read_files(path: Path, place: str) -> dict[str, bytes]:
     """Return the contents of the files, by name; the record may be missing."""
     try:

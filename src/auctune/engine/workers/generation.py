@@ -1,8 +1,8 @@
 """Generation worker: answers and scores on one base, with any of its adapters.
 
-Its messages are those of `auctune.engine.messages.generation`. Prompts are read on a thread of
-their own, and the rows of each request for a score on another: a long one takes a second to
-tokenize, in which others' answers go on.
+Its messages are those of `auctune.engine.messages.generation`; `auctune.engine.workers.vllm` has
+the same. Prompts are read on a thread of their own, and the rows of each request for a score on
+another: a long one takes a second to tokenize, in which others' answers go on.
 """
 
 import os
@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError
@@ -30,7 +31,8 @@ from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.training_lock import TrainingLock
 
 if TYPE_CHECKING:
-    from auctune.train.generation.engine import Engine, ReadRequest
+    from auctune.train.generation.engine import Engine
+    from auctune.train.generation.reading import ReadRequest, RequestReader
 
 MESSAGES = GENERATOR_MESSAGES
 Parent = ParentChannel[GeneratorReply, GeneratorRequest]
@@ -69,7 +71,7 @@ def main(parent: Parent, argument: Any) -> None:
     training_lock = TrainingLock(settings.cache)
     is_limited = settings.device == "cpu" and settings.sold_share < 1
     accepted: queue.SimpleQueue[Accepted] = queue.SimpleQueue()
-    threading.Thread(target=_Reader(parent, engine, accepted).run, daemon=True).start()
+    RequestThread(parent, engine.reader, accepted.put).start()
     while not parent.stop_requested.is_set():
         while engine.is_idle or not accepted.empty():
             one = accepted.get()
@@ -79,7 +81,7 @@ def main(parent: Parent, argument: Any) -> None:
         started = time.monotonic()
         for id_, piece in engine.step():
             if isinstance(piece, AuctuneError):
-                _refuse(parent, id_, piece)
+                refuse(parent, id_, piece)
             else:
                 parent.send(Generated(request=id_, piece=piece))
         if is_limited and training_lock.is_held():
@@ -88,13 +90,20 @@ def main(parent: Parent, argument: Any) -> None:
             parent.stop_requested.wait(worked * (1 / settings.sold_share - 1))
 
 
-class _Reader:
-    """Reads requests, in the order in which they come, apart from rows."""
+class RequestThread(threading.Thread):
+    """Reads requests, in the order in which they come, apart from rows; answers `MeasureSizes`.
+
+    Args:
+        parent: of the worker.
+        reader: of requests to its base.
+        accept: called with each request that was read, on any thread.
+    """
 
     def __init__(
-        self, parent: Parent, engine: "Engine", accepted: "queue.SimpleQueue[Accepted]"
+        self, parent: Parent, reader: "RequestReader", accept: Callable[[Accepted], None]
     ) -> None:
-        self._parent, self._engine, self._accepted = parent, engine, accepted
+        super().__init__(daemon=True)
+        self._parent, self._reader, self._accept = parent, reader, accept
         # Requests whose rows are being read, and whether they are cancelled.
         self._rows: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
@@ -106,7 +115,7 @@ class _Reader:
                 with self._lock:
                     if (cancelled := self._rows.get(id_)) is not None:
                         cancelled.set()
-                    self._accepted.put((id_, None))
+                    self._accept((id_, None))
                 continue
             cancelled = threading.Event()
             requests = [message.request] if isinstance(message, Generate) else message.requests
@@ -116,26 +125,26 @@ class _Reader:
                 threading.Thread(target=self._read, args=arguments, daemon=True).start()
             else:
                 self._read(message, cancelled)
-        self._accepted.put(None)
+        self._accept(None)
 
     def _read(self, message: Generate | MeasureSizes, cancelled: threading.Event) -> None:
         id_ = message.id
         try:
             if isinstance(message, MeasureSizes):
-                sizes = [self._engine.measure(one, cancelled.is_set) for one in message.requests]
+                sizes = [self._reader.measure(one, cancelled.is_set) for one in message.requests]
                 self._parent.send(SizesMeasured(request=id_, sizes=tuple(sizes)))
                 return
-            read = self._engine.read(message.request, cancelled.is_set)
+            read = self._reader.read(message.request, cancelled.is_set)
             with self._lock:
                 if read is not None and not cancelled.is_set():
-                    self._accepted.put((id_, read))
+                    self._accept((id_, read))
         except AuctuneError as error:
-            _refuse(self._parent, id_, error)
+            refuse(self._parent, id_, error)
         except Exception as error:
             # Chat templates are programs: what one raises must not end others' answers.
             traceback.print_exc()
             found = f"the request could not be read ({type(error).__name__})"
-            _refuse(self._parent, id_, AuctuneError(found))
+            refuse(self._parent, id_, AuctuneError(found))
         finally:
             with self._lock:
                 self._rows.pop(id_, None)
@@ -148,8 +157,9 @@ def _accept(parent: Parent, engine: "Engine", id_: str, read: "ReadRequest | Non
     try:
         engine.accept(id_, read)
     except AuctuneError as error:
-        _refuse(parent, id_, error)
+        refuse(parent, id_, error)
 
 
-def _refuse(parent: Parent, id_: str, error: AuctuneError) -> None:
+def refuse(parent: Parent, id_: str, error: AuctuneError) -> None:
+    """Send the error that ends a request."""
     parent.send(Failed(error=ErrorRecord.of(error), request=id_))

@@ -26,7 +26,7 @@ from auctune.engine.runtime.ray.params import RayParams
 from auctune.service.accounts.default_terms import DefaultTerms
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
-from auctune.service.config.inference import InferenceConfig
+from auctune.service.config.inference import InferenceConfig, VllmConfig
 from auctune.service.config.models import (
     FIRST_TERMS,
     BillingConfig,
@@ -50,6 +50,7 @@ TABLES: dict[str, type[BaseModel]] = {
     "[webhooks]": WebhooksConfig,
     "[default_terms]": DefaultTerms,
     "[inference]": InferenceConfig,
+    "[inference.vllm]": VllmConfig,
     "[wandb]": WandbConfig,
     "[billing]": BillingConfig,
     "[[zones]]": AuctionConfig,

@@ -1,17 +1,49 @@
 """Settings of answers, and of the processes that generate them."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from auctune.engine.generation import GeneratorSettings
+from auctune.domain import InputError
+from auctune.engine.generation import GeneratorSettings, VllmSettings
+from auctune.engine.vllm_server import LORA_RANKS, check_vllm
 from auctune.schema import STRICT
-from auctune.service.config.fields import Amount, Count, Positive
+from auctune.service.config.fields import Amount, Count, Positive, RelativePath
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
+
+
+class VllmConfig(BaseModel):
+    """[inference.vllm]: answers by vLLM."""
+
+    model_config = STRICT
+
+    python: RelativePath = Field(
+        description="Python interpreter of an environment that has vLLM",
+        examples=["/opt/vllm-env/bin/python"],
+    )
+    bases: list[str] | None = Field(
+        default=None,
+        description="bases that vLLM answers for, as zones name them; auctune's own engine answers "
+        "for the others. Default: all",
+        examples=[["models/smollm2"]],
+    )
+    max_rank: Annotated[int, Field(ge=1, le=LORA_RANKS[-1])] = Field(
+        default=64,
+        description="largest rank of adapters that answer. vLLM keeps room for `max_adapters` of "
+        "this rank beside the base",
+    )
+    max_adapters: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=8,
+        description="adapters that answer at once; a request for one more waits",
+    )
+
+    def answers_for(self, base: str) -> bool:
+        """Return whether vLLM answers for a base, as zones name it."""
+        return self.bases is None or base in self.bases
 
 
 class InferenceConfig(BaseModel):
@@ -62,19 +94,34 @@ class InferenceConfig(BaseModel):
         default=600.0,
         description="time without a request after which a process ends, and frees its memory",
     )
+    cache_gb: Positive = Field(
+        default=2.0,
+        description="per base: memory for keys and values of the tokens of answers under way and "
+        "their prompts. A single answer may take more; vLLM, which may not, answers with a shorter "
+        "context where the base's does not fit",
+    )
+    vllm: VllmConfig | None = Field(
+        default=None,
+        description="[vLLM](../how-to/serve-with-vllm.md) instead of auctune's own engine: the "
+        "table [inference.vllm]",
+        examples=[{"python": "/opt/vllm-env/bin/python"}],
+    )
 
     @property
     def num_threads(self) -> int:
         """Threads of each process on a CPU."""
         return self.threads or max(1, (os.cpu_count() or 1) // 2)
 
-    def bases(self, zones: Iterable[ZoneConfig], cache: Path) -> dict[str, GeneratorSettings]:
+    def bases(
+        self, zones: Iterable[ZoneConfig], cache: Path, digests: Mapping[str, str]
+    ) -> dict[str, GeneratorSettings]:
         """Return the settings of the process of each base, by its name; of none if not enabled.
 
         A base of several zones is loaded as in the first.
 
         Args:
             cache: folder of bases that are built on this machine.
+            digests: of the zones' bases, by zone.
         """
         found: dict[str, GeneratorSettings] = {}
         for zone in zones if self.enabled else ():
@@ -90,7 +137,42 @@ class InferenceConfig(BaseModel):
                     niceness=self.niceness,
                     sold_share=self.sold_share,
                     max_batch=self.max_batch,
+                    max_cache_bytes=int(self.cache_gb * 1e9),
                     # The digest of a base is that of its weights in their number type.
                     checks_base=not needs_gpu,
+                    vllm=self._vllm_settings(zone, digests[zone.name]),
                 )
         return found
+
+    def _vllm_settings(self, zone: LanguageZoneConfig, digest: str) -> VllmSettings | None:
+        if self.vllm is None or not self.vllm.answers_for(zone.base):
+            return None
+        return VllmSettings(
+            python=Path(self.vllm.python),
+            base_digest=digest,
+            max_rank=self.vllm.max_rank,
+            max_adapters=self.vllm.max_adapters,
+        )
+
+    def check_vllm(self, zones: Iterable[ZoneConfig]) -> str | None:
+        """Return the release of vLLM that answers, or None.
+
+        Raises:
+            InputError: if it, or one of its bases, cannot be used.
+        """
+        if self.vllm is None or not self.enabled:
+            return None
+        if self.device == "cpu" and self.sold_share < 1:
+            found = f"{self.sold_share:g}, and vLLM works all of its time"
+            raise InputError("inference.sold_share", found, "1 with vLLM on a CPU")
+        place = "inference.vllm"
+        bases = {zone.base: zone for zone in zones if isinstance(zone, LanguageZoneConfig)}
+        for name in self.vllm.bases or ():
+            if name not in bases:
+                raise InputError(f"{place}.bases", f"no zone has the base {name!r}", "zones' bases")
+        for name, zone in bases.items():
+            if self.vllm.answers_for(name) and (name == "tiny" or zone.dtype == "nf4"):
+                kind = "a GPT-2" if name == "tiny" else "of dtype nf4"
+                found = f"the base {name!r} is {kind}, for which vLLM has no adapters"
+                raise InputError(f"{place}.bases", found, "bases without it")
+        return check_vllm(Path(self.vllm.python), self.device, f"{place}.python")

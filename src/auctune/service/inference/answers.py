@@ -22,9 +22,10 @@ JSON = dict[str, Any]
 
 
 def system_fingerprint(model: Model) -> str:
-    """Return what determines answers beside the request: the model, and this program."""
+    """Return what determines answers beside the request: the model, and what computes them."""
     file = "" if model.file is None else model.file.sha256
-    content = f"{auctune.__version__} {model.base} {file}"
+    engine = " vllm" if model.uses_vllm else ""
+    content = f"{auctune.__version__} {model.base} {file}{engine}"
     return f"fp_{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 

@@ -1,7 +1,7 @@
 """Models that answer: the bases of zones, and each user's own fine-tuned models."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import orjson
@@ -37,6 +37,7 @@ class Model:
         created_at: when its base was first offered, or its job ended, in unix time.
         owner: id of the user that has trained it.
         file: with its adapter; None: it is the base itself.
+        uses_vllm: whether vLLM computes its answers.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Model:
     created_at: float
     owner: str
     file: FileRecord | None = None
+    uses_vllm: bool = False
 
 
 class ModelCatalog:
@@ -52,17 +54,20 @@ class ModelCatalog:
     Args:
         bases: when they were first offered, in unix time, by name; in the order of lists.
         aliases: other names, each for a base.
+        vllm_bases: that vLLM answers for.
     """
 
     def __init__(
         self,
         bases: Mapping[str, float],
         aliases: Mapping[str, str],
+        vllm_bases: Collection[str],
         queries: Queries,
         files: FileRepository,
     ) -> None:
         self._bases = bases
         self._aliases = aliases
+        self._vllm_bases = vllm_bases
         self._queries = queries
         self._files = files
 
@@ -78,7 +83,8 @@ class ModelCatalog:
             found = await asyncio.to_thread(find_tuned_model, self._queries, name, owner)
             file = None if found is None else await self._files.get(found.file)
             if found is not None and file is not None and found.base in self._bases:
-                return Model(name, found.base, found.created_at, owner, file)
+                uses_vllm = found.base in self._vllm_bases
+                return Model(name, found.base, found.created_at, owner, file, uses_vllm)
         raise ModelNotFoundError(name)
 
     async def list(self, owner: str) -> list[Model]:
@@ -87,7 +93,8 @@ class ModelCatalog:
         return [*map(self._base, self._bases), *tuned]
 
     def _base(self, name: str) -> Model:
-        return Model(name, name, self._bases[name], _OWNER)
+        uses_vllm = name in self._vllm_bases
+        return Model(name, name, self._bases[name], _OWNER, uses_vllm=uses_vllm)
 
     def _tuned(self, owner: str) -> Iterator[Model]:
         files = set(self._file_ids(owner))

@@ -12,7 +12,7 @@ been drawn of it, once there is room.
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -21,66 +21,34 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from auctune.domain.dataset import (
-    DEFAULT_MAX_ROW_CHARACTERS,
-    DataSet,
-    RowKind,
-    read_dataset,
-)
 from auctune.domain.errors import AuctuneError, InputError
-from auctune.domain.evaluation import Question
 from auctune.domain.generation import (
-    AnswerEnd,
-    AnswerPiece,
-    DrawnToken,
-    FinishReason,
     GenerationRequest,
     Piece,
     PromptRead,
     Request,
-    RequestSize,
     RowScored,
     RowsRead,
     RowsScored,
-    ScoreRequest,
 )
 from auctune.train.base import Base
 from auctune.train.generation.adapter_pool import AdapterPool
 from auctune.train.generation.kv_cache import KvBatch
+from auctune.train.generation.reading import ReadRequest, ReadRows, RequestReader
 from auctune.train.generation.sampler import LogprobReader, Sampler, draw_tokens
-from auctune.train.generation.scoring import ScoreSum, check_scorable, read_questions
-from auctune.train.generation.text import AnswerText
+from auctune.train.generation.scoring import ScoreSum
+from auctune.train.generation.text import AnswerPieces, AnswerText, diverged_error
 from auctune.train.multilora.plan import PassPlan, Segment, plan_arrays, to_device
-from auctune.train.rows import (
-    TokenizedDataSet,
-    chat_prompt_tokens,
-    prompt_tokens,
-    tokenize_chunk,
-    turn_end_tokens,
-)
 
 # Tokens of a prompt that one step reads: about as long as a step of some answers takes on a CPU.
 _CHUNK_TOKENS = {"cpu": 128, "cuda": 2048}
 # Tokens that all answers can be drawn further by when another one joins them.
 _SPARE_TOKENS = 64
-# Tokens of an answer of a base without a context limit.
-_UNLIMITED = 10**12
 # Name of no adapter: rows of the base alone.
 _BASE = ""
 
 Reply = tuple[str, Piece | AuctuneError]
 """Id of a request, and a piece of its reply, or the error that ends it."""
-
-ReadRequest = tuple[Request, "list[int] | ReadRows"]
-"""A request, and the tokens of its prompt, or its rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRows:
-    """Rows with their tokens, and the first questions among them."""
-
-    rows: TokenizedDataSet
-    questions: tuple[Question, ...]
 
 
 @dataclass(eq=False)
@@ -89,20 +57,16 @@ class _Answer:
 
     Attributes:
         request: id of its request.
-        number: of the answer.
         prompt: tokens.
-        room: tokens that may still be drawn.
         drawn: tokens so far.
     """
 
     request: str
-    number: int
     prompt: list[int]
     adapter: str
     sampler: Sampler
-    text: AnswerText
+    pieces: AnswerPieces
     num_logprobs: int | None
-    room: int
     drawn: list[int] = field(default_factory=list)
 
 
@@ -149,6 +113,9 @@ class Engine:
         max_cache_bytes: of keys and values; a single answer may take more.
         max_adapter_bytes: of the adapters' weights; those in use may take more.
         checks_base: whether adapters must have been trained on this base in this number type.
+
+    Attributes:
+        reader: of the requests that `accept` takes.
     """
 
     def __init__(
@@ -168,7 +135,7 @@ class Engine:
             raise InputError(f"base {base.name!r}", found, "a base of attention layers for answers")
         self._max_batch = max_batch
         self._max_cache_bytes = max_cache_bytes
-        self._ends = end_tokens(base)
+        self.reader = RequestReader.of(base)
         self._logprobs = LogprobReader(base.tokenizer)
         self._chunk = _CHUNK_TOKENS[base.device.type]
         self._options = _last_logits(self._model)
@@ -185,43 +152,18 @@ class Engine:
         """Return whether there is nothing to do."""
         return not (self._waiting or self._readings or self._rows or self._scorings)
 
-    def read(
-        self, request: Request, is_cancelled: Callable[[], bool] = lambda: False
-    ) -> ReadRequest | None:
-        """Return a request with its tokens; on any thread, while steps are taken.
-
-        Rows can take half a second each: None if the request is cancelled meanwhile.
-
-        Raises:
-            InputError: if its prompt or its rows cannot be used.
-        """
-        if isinstance(request, GenerationRequest):
-            return request, self._tokenize(request)
-        rows = self._read_rows(request, is_cancelled)
-        return None if rows is None else (request, rows)
-
-    def measure(
-        self, request: Request, is_cancelled: Callable[[], bool] = lambda: False
-    ) -> RequestSize:
-        """Return how many tokens a request may take; threads and errors as of `read`."""
-        if isinstance(request, GenerationRequest):
-            num_tokens = len(self._tokenize(request))
-            return RequestSize(num_tokens, self._room(request, num_tokens))
-        rows = self._read_rows(request, is_cancelled)
-        return RequestSize(0 if rows is None else sum(map(len, rows.rows.rows)), 0)
-
     def add(self, id_: str, request: Request) -> None:
         """Read and accept a request.
 
         Raises:
             InputError: if its prompt, its rows or their adapter cannot be used.
         """
-        read = self.read(request)
+        read = self.reader.read(request)
         assert read is not None
         self.accept(id_, read)
 
     def accept(self, id_: str, read: ReadRequest) -> None:
-        """Accept what `read` returned; its reply comes with the next steps.
+        """Accept what `reader` returned; its reply comes with the next steps.
 
         Raises:
             InputError: if the adapter for its rows cannot be used.
@@ -274,63 +216,6 @@ class Engine:
         count = max(num_rows, 1) - len(self._rows)
         return max(0, min(count, len(reading.answers)))
 
-    def _tokenize(self, request: GenerationRequest) -> list[int]:
-        base, prompt = self._base, request.prompt
-        if request.messages is not None:
-            place = "messages"
-            tokens = chat_prompt_tokens(request.messages, request.tools, base.tokenizer)
-        else:
-            place = "prompt"
-            assert prompt is not None
-            if isinstance(prompt, str):
-                tokens = prompt_tokens(RowKind.COMPLETION, prompt, base.tokenizer)
-            else:
-                tokens = list(prompt)
-                size = self._model.config.vocab_size
-                if (
-                    wrong := next((one for one in tokens if not 0 <= one < size), None)
-                ) is not None:
-                    raise InputError(place, f"has token {wrong}", f"tokens from 0 to {size - 1}")
-        if not tokens:
-            raise InputError(place, "is empty", "a text")
-        if base.context_tokens is not None and len(tokens) >= base.context_tokens:
-            expected = f"fewer than the {base.context_tokens} that the model can read"
-            raise InputError(place, f"has {len(tokens)} tokens", expected)
-        return tokens
-
-    def _room(self, request: GenerationRequest, num_prompt_tokens: int) -> int:
-        """Return how many tokens an answer may have."""
-        wanted = _UNLIMITED if request.params.max_tokens is None else request.params.max_tokens
-        context = self._base.context_tokens
-        return wanted if context is None else min(wanted, context - num_prompt_tokens)
-
-    def _read_rows(
-        self, request: ScoreRequest, is_cancelled: Callable[[], bool]
-    ) -> ReadRows | None:
-        base = self._base
-        dataset = read_dataset(
-            request.data,
-            "rows",
-            max_row_characters=DEFAULT_MAX_ROW_CHARACTERS,
-            max_rows=request.max_rows,
-        )
-        check_scorable(dataset)
-        limit = min(request.max_length, base.context_tokens or request.max_length)
-        read = TokenizedDataSet(())
-        for row, line in zip(dataset.rows, dataset.lines, strict=True):
-            if is_cancelled():
-                return None
-            one = DataSet(dataset.kind, (row,), (line,))
-            part = tokenize_chunk(one, base.tokenizer, limit, line)
-            read = TokenizedDataSet(
-                (*read.rows, *part.rows),
-                {**read.dropped, **part.dropped},
-                longest=max(read.longest, part.longest),
-            )
-        read.check_rows(limit, base.context_tokens)
-        questions = read_questions(dataset.kind, read.rows[: request.num_questions], base.tokenizer)
-        return ReadRows(read, tuple(questions))
-
     def _begin(self, waiting: _Waiting) -> Iterator[Reply]:
         params = waiting.request.params
         try:
@@ -338,18 +223,17 @@ class Engine:
         except InputError as error:
             yield waiting.id, error
             return
-        room = self._room(waiting.request, len(waiting.prompt))
+        room = self.reader.room(waiting.request, len(waiting.prompt))
         first = waiting.request.first_answer
+        tokenizer, ends = self.reader.tokenizer, self.reader.ends
         answers = [
             _Answer(
                 waiting.id,
-                number,
                 waiting.prompt,
                 adapter,
                 Sampler(params, number, self._base.device),
-                AnswerText(self._base.tokenizer, params.stop),
+                AnswerPieces(number, AnswerText(tokenizer, params.stop), ends, room),
                 params.num_logprobs,
-                room,
             )
             for number in range(first, first + params.num_answers)
         ]
@@ -474,43 +358,19 @@ class Engine:
         for row, (answer, token) in enumerate(zip(answers, tokens, strict=True)):
             if answer.request in failed:
                 continue
-            reason = yield from self._take(answer, token, logits[row])
-            if reason is not None:
+            answer.drawn.append(token)
+            count = answer.num_logprobs
+            drawn = None if count is None else self._logprobs.read(token, logits[row], count)
+            for piece in answer.pieces.add(token, drawn):
+                yield answer.request, piece
+            if answer.pieces.is_complete:
                 ended.append(first + row)
-                yield answer.request, AnswerEnd(answer.number, reason, len(answer.drawn))
         # From the last on: each is replaced by the last row.
         for row in reversed(ended):
             self._remove(row)
         for request in failed:
             self.cancel(request)
-            expected = "a model whose weights have not diverged"
-            yield request, InputError("model", "computes numbers that are not finite", expected)
-
-    def _take(
-        self, answer: _Answer, token: int, logits: Tensor
-    ) -> Generator[Reply, None, FinishReason | None]:
-        """Add a token to an answer; return why it ends with it, or None."""
-        answer.drawn.append(token)
-        answer.room -= 1
-        reason: FinishReason | None = None
-        shown: str = ""
-        tokens: tuple[DrawnToken, ...] = ()
-        if token in self._ends:
-            reason = "stop"
-        else:
-            count = answer.num_logprobs
-            drawn = None if count is None else self._logprobs.read(token, logits, count)
-            shown, tokens = answer.text.add(token, drawn)
-            if answer.text.is_stopped:
-                reason = "stop"
-            elif answer.room == 0:
-                reason = "length"
-        if reason is not None and not answer.text.is_stopped:
-            rest, more = answer.text.finish()
-            shown, tokens = shown + rest, tokens + more
-        if shown or tokens:
-            yield answer.request, AnswerPiece(answer.number, shown, tokens, len(answer.drawn))
-        return reason
+            yield request, diverged_error()
 
     def _make_room(self) -> None:
         """Have the newest answers give up their places until the next token fits into memory."""
@@ -528,19 +388,6 @@ class Engine:
         self._rows[row] = self._rows[-1]
         self._rows.pop()
         self._plan = None
-
-
-def end_tokens(base: Base) -> frozenset[int]:
-    """Return the tokens that end an answer.
-
-    They are the tokenizer's, those of the base's settings, and those that end the assistant's turn
-    in training.
-    """
-    found = [base.tokenizer.eos_token_id, *turn_end_tokens(base.tokenizer)]
-    settings = base.model.generation_config
-    of_model = None if settings is None else settings.eos_token_id
-    found += of_model if isinstance(of_model, list) else [of_model]
-    return frozenset(token for token in found if token is not None)
 
 
 def _last_logits(model: nn.Module) -> dict[str, int]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from auctune.domain.generation import DrawnToken, SamplingParams, TokenLogprob
+from auctune.domain.generation import DrawnToken, SamplingParams
 from auctune.train.generation.token_bytes import TokenBytes
 
 _MAX_SEED = 2**63 - 1
@@ -65,10 +65,5 @@ class LogprobReader:
         """Return a drawn token and the `num_top` likeliest ones, of logits [vocabulary]."""
         logprobs = torch.log_softmax(logits, dim=-1)
         values, tokens = logprobs.topk(min(num_top, len(logprobs)))
-        top = tuple(map(self._one, tokens.tolist(), values.tolist()))
-        own = self._one(token, float(logprobs[token]))
-        return DrawnToken(own.token, own.bytes, own.logprob, top)
-
-    def _one(self, token: int, logprob: float) -> TokenLogprob:
-        content = self._bytes.of(token)
-        return TokenLogprob(content.decode(errors="replace"), tuple(content), logprob)
+        top = zip(tokens.tolist(), values.tolist(), strict=True)
+        return self._bytes.describe(token, float(logprobs[token]), top)

@@ -43,9 +43,14 @@ class ScoreSum:
         # Of the targets alone: logits of all tokens in float32 are twice the memory.
         chosen = expected != IGNORE_INDEX
         logits, expected = logits[chosen].float(), expected[chosen]
-        self._loss += cross_entropy(logits, expected, reduction="sum").item()
-        self._hits += int((logits.argmax(dim=-1) == expected).sum())
-        self._targets += len(expected)
+        loss = cross_entropy(logits, expected, reduction="sum").item()
+        self.add_targets(loss, int((logits.argmax(dim=-1) == expected).sum()), len(expected))
+
+    def add_targets(self, loss: float, num_hits: int, num_targets: int) -> None:
+        """Add targets with the sum of their losses, and how many are the likeliest token."""
+        self._loss += loss
+        self._hits += num_hits
+        self._targets += num_targets
 
     def score(self) -> Score:
         """Return the score of one target at least."""

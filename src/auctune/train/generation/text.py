@@ -1,11 +1,54 @@
 """Text of the tokens of an answer, piece by piece, up to a text that stops it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerBase
 
-from auctune.domain.generation import DrawnToken
+from auctune.domain.errors import InputError
+from auctune.domain.generation import AnswerEnd, AnswerPiece, DrawnToken, FinishReason
+
+
+class AnswerPieces:
+    """Pieces of one answer, made of its tokens.
+
+    Args:
+        number: of the answer.
+        text: of the answer, without a token yet.
+        ends: tokens that end it.
+        room: tokens that it may have, at least 1.
+
+    Attributes:
+        is_complete: whether its last piece has come.
+    """
+
+    def __init__(self, number: int, text: "AnswerText", ends: frozenset[int], room: int) -> None:
+        self.is_complete = False
+        self._number, self._text, self._ends, self._room = number, text, ends, room
+        self._num_tokens = 0
+
+    def add(self, token: int, drawn: DrawnToken | None) -> Iterator[AnswerPiece | AnswerEnd]:
+        """Add a token of an answer that is not complete; yield what can be shown by now."""
+        self._num_tokens += 1
+        reason: FinishReason | None = None
+        shown: str = ""
+        tokens: tuple[DrawnToken, ...] = ()
+        if token in self._ends:
+            reason = "stop"
+        else:
+            shown, tokens = self._text.add(token, drawn)
+            if self._text.is_stopped:
+                reason = "stop"
+            elif self._num_tokens == self._room:
+                reason = "length"
+        if reason is not None and not self._text.is_stopped:
+            rest, more = self._text.finish()
+            shown, tokens = shown + rest, tokens + more
+        if shown or tokens:
+            yield AnswerPiece(self._number, shown, tokens, self._num_tokens)
+        if reason is not None:
+            self.is_complete = True
+            yield AnswerEnd(self._number, reason, self._num_tokens)
 
 
 class AnswerText:
@@ -65,3 +108,9 @@ class AnswerText:
         shown = tuple(drawn for begin, drawn in self._tokens if begin < self._sent)
         self._tokens = self._tokens[len(shown) :]
         return text, shown
+
+
+def diverged_error() -> InputError:
+    """Return the error of an adapter that overflows."""
+    expected = "a model whose weights have not diverged"
+    return InputError("model", "computes numbers that are not finite", expected)

@@ -1,9 +1,12 @@
 """Bytes that a token stands for, which need not be whole characters."""
 
 import re
+from collections.abc import Iterable
 
 from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+from auctune.domain.generation import DrawnToken, TokenLogprob
 
 # How tokenizers of sentencepiece write a byte that is no character, and a space.
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -35,3 +38,13 @@ class TokenBytes:
         if (byte := _BYTE.fullmatch(text)) is not None:
             return bytes([int(byte[1], 16)])
         return text.replace(_SPACE, " ").encode()
+
+    def describe(self, token: int, logprob: float, top: Iterable[tuple[int, float]]) -> DrawnToken:
+        """Return a drawn token; `top` are the likeliest ones with their log-probabilities."""
+        own = self._one(token, logprob)
+        likeliest = tuple(self._one(*one) for one in top)
+        return DrawnToken(own.token, own.bytes, own.logprob, likeliest)
+
+    def _one(self, token: int, logprob: float) -> TokenLogprob:
+        content = self.of(token)
+        return TokenLogprob(content.decode(errors="replace"), tuple(content), logprob)

@@ -170,12 +170,12 @@ def test_rows_are_tokenized_before_they_are_accepted_and_not_once_they_are_cance
         tokenized.append(len(dataset.rows))
         return tokenize_chunk(dataset, *more)
 
-    monkeypatch.setattr("auctune.train.generation.engine.tokenize_chunk", tokenize)
+    monkeypatch.setattr("auctune.train.generation.reading.tokenize_chunk", tokenize)
     engine = Engine(base)
-    assert engine.read(request, lambda: len(tokenized) == 2) is None
+    assert engine.reader.read(request, lambda: len(tokenized) == 2) is None
     assert tokenized == [1, 1]
-    size = engine.measure(request)
-    read = engine.read(request)
+    size = engine.reader.measure(request)
+    read = engine.reader.read(request)
     assert read is not None
     assert tokenized == [1] * 12
     engine.accept("x", read)
