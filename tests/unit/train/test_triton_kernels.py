@@ -21,6 +21,7 @@ from auctune.train.multilora.dropout import (
     num_dropped_levels,
     row_key,
 )
+from auctune.train.multilora.plan import LayerSegment
 from auctune.train.multilora.triton_kernels import (
     AdapterTable,
     Dropout,
@@ -29,6 +30,7 @@ from auctune.train.multilora.triton_kernels import (
     lora_down,
     lora_up,
 )
+from auctune.train.multilora.weights import LayerFactors
 from support.thorough import drawn
 
 on_each_device = pytest.mark.parametrize(
@@ -119,11 +121,12 @@ def blocks_of(case: Case, device: str, buffer: Tensor | None = None) -> TokenBlo
 
 def mask_of(case: Case, layer: int, slot: int, tokens: slice) -> Tensor:
     """Return the mask [tokens, in] that `keep_mask` gives."""
-    rows = -(-case.num_tokens // ROW_LENGTH)
-    keys = torch.tensor([row_key(3, place) for place in range(rows)])
+    places = torch.arange(case.num_tokens)
+    keys = torch.tensor([row_key(3, place // ROW_LENGTH) for place in range(case.num_tokens)])
     levels = torch.full_like(keys, num_dropped_levels(case.rates[slot]))
-    mask = keep_mask(keys, layer_key(LAYERS[layer]), levels, ROW_LENGTH, case.in_features)
-    return mask.view(-1, case.in_features)[tokens].double()
+    key = layer_key(LAYERS[layer])
+    mask = keep_mask(keys, places % ROW_LENGTH, key, levels, case.in_features)
+    return mask[tokens].double()
 
 
 @dataclass(frozen=True)
@@ -251,17 +254,17 @@ def test_gradients_of_passes_in_small_types_add_up_in_float32(
 def test_values_are_those_of_one_product_a_segment(device: str) -> None:
     case = replace(MIXED, rates=(0.0, 0.0, 0.0, 0.0))
     adapters, inputs = Adapters(case, torch.float32, device), Pass.draw(case, torch.float32, device)
-    expected, backend = inputs.map(Tensor.clone), LoopBackend()
-    bounds = tuple((first, end) for first, end, _ in case.segments)
-    slots = [slot for *_, slot in case.segments]
-    pairs = [adapters.matrices(adapters.weights, 1, slot) for slot in slots]
-    lora_a, lora_b = zip(*(pair for pair in pairs if pair is not None), strict=True)
+    expected, segments = inputs.map(Tensor.clone), []
+    scale = expected.x.new_zeros(case.num_tokens, 1)
+    for first, end, slot in case.segments:
+        matrices = adapters.matrices(adapters.weights, 1, slot)
+        gradients = adapters.matrices([one.clone() for one in adapters.gradients], 1, slot)
+        assert matrices is not None
+        assert gradients is not None
+        segments.append(LayerSegment(first, end, LayerFactors(*matrices, *gradients)))
+        scale[first:end] = case.scales[slot]
     run(adapters, 1, blocks_of(case, device), inputs)
-    hidden = expected.x.new_zeros(case.num_tokens, max(case.ranks))
-    backend.add(hidden, expected.x, [one.t() for one in lora_a], bounds)
-    for (first, end), slot in zip(bounds, slots, strict=True):
-        hidden[first:end] *= case.scales[slot]
-    backend.add(expected.y, hidden, [one.t() for one in lora_b], bounds)
+    LoopBackend().forward(expected.y, expected.x, segments, scale)
     torch.testing.assert_close(inputs.y, expected.y, rtol=1e-5, atol=1e-4)
 
 
