@@ -162,17 +162,28 @@ def newest_number(folder: Path) -> int:
     return next((number for number, _ in _checkpoints(folder)), -1)
 
 
-def newest_id(folder: Path) -> str | None:
-    """Return what tells the newest checkpoint from any other that was ever in its place.
+def checkpoint_id(folder: Path, number: int | None = None) -> str | None:
+    """Return what tells a checkpoint from any other that was ever in its place.
 
-    Nothing but its manifest is read, so it may be damaged; `None` if there is none.
+    Nothing but its manifest is read, so it may be damaged.
+
+    Args:
+        folder: of the job's checkpoints.
+        number: of the checkpoint; `None`: the newest.
+
+    Returns:
+        `None` if it is not there, or its manifest cannot be read.
     """
-    for _, place in _checkpoints(folder):
-        try:
-            return hashlib.sha256((place / MANIFEST).read_bytes()).hexdigest()
-        except OSError:
-            return ""
-    return None
+    places = dict(_checkpoints(folder))
+    place = places.get(max(places, default=0) if number is None else number)
+    try:
+        return None if place is None else _sha256(place / MANIFEST)
+    except OSError:
+        return None
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def discard_newer(folder: Path, number: int) -> None:

@@ -81,9 +81,12 @@ class ThroughputEstimator:
 
     def save_seconds(self, num_tasks: int) -> float:
         """Return the time to reserve for the checkpoints of a number of tasks (w)."""
-        as_many = [seconds for count, seconds in self._saves if count >= num_tasks]
-        fewer = [seconds * num_tasks / count for count, seconds in self._saves]
-        longest = max(as_many or fewer, default=FIRST_SAVE_SECONDS * num_tasks)
+        # Fewer tasks tell how long more would take only where no save of as many does.
+        is_known = any(count >= num_tasks for count, _ in self._saves)
+        longest = max(
+            (seconds * (1 if is_known else num_tasks / count) for count, seconds in self._saves),
+            default=FIRST_SAVE_SECONDS * num_tasks,
+        )
         return ANSWER_SECONDS + SAVE_MARGIN * longest
 
     def record_round(self, rows: float, seconds: float) -> None:
@@ -102,28 +105,29 @@ class ThroughputEstimator:
         return SlotTimeBudget(self, moment - self.save_seconds(num_tasks))
 
 
-class WhileTime:
-    """Time budget as long as a condition holds, in rounds of a quarter of a second.
+class ConditionalTimeBudget:
+    """Time budget while a condition holds, until a moment; its rounds are short and teach nothing.
 
     Args:
-        estimator: of the node; it is updated by each round.
+        estimator: of the node, as far as it knows.
         goes_on: the condition.
+        until: unix time at which no round may still run.
     """
 
-    def __init__(self, estimator: ThroughputEstimator, goes_on: Callable[[], bool]) -> None:
-        self._estimator, self._goes_on = estimator, goes_on
-        self._round_start = estimator.now()
+    def __init__(
+        self, estimator: ThroughputEstimator, goes_on: Callable[[], bool], until: float
+    ) -> None:
+        self._estimator, self._goes_on, self._until = estimator, goes_on, until
 
     def max_rows(self) -> int:
-        self._round_start = self._estimator.now()
-        if not self._goes_on():
-            return 0
         row_seconds = self._estimator.row_seconds
-        return 1 if not row_seconds else max(1, int(_SHORT_ROUND_SECONDS / row_seconds))
+        if not row_seconds or not self._goes_on():
+            return 0
+        remaining = (self._until - self._estimator.now()) / ROUND_MARGIN
+        return max(0, int(min(_SHORT_ROUND_SECONDS, remaining) / row_seconds))
 
     def record(self, rows: float) -> None:
-        if rows > 0:
-            self._estimator.record_round(rows, self._estimator.now() - self._round_start)
+        """Ignore the round: other threads work beside it."""
 
 
 class SlotTimeBudget:

@@ -23,7 +23,7 @@ from auctune.domain.errors import InputError
 from auctune.train.adapter_files import EPOCHS, epoch_folders
 from auctune.train.attempts import check_attempt
 from auctune.train.base import Base
-from auctune.train.checkpoint import CHECKPOINTS, load_latest, newest_id, save_checkpoint
+from auctune.train.checkpoint import CHECKPOINTS, checkpoint_id, load_latest, save_checkpoint
 from auctune.train.export import Exported, export_adapter, write_adapter
 from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
@@ -54,7 +54,7 @@ class _LoadedJob:
     """A job on the node.
 
     Attributes:
-        checkpoint: `newest_id` of its checkpoints when it was last loaded or saved.
+        checkpoint: `checkpoint_id` of the one that it was last loaded from, or saved as.
     """
 
     task: TrainingTask
@@ -225,7 +225,8 @@ class MultiLoraTrainer:
             self.adapted.remove(name)
             raise
         self._num_loaded += 1
-        self._places[job.id] = _LoadedJob(task, folder, newest_id(folder / CHECKPOINTS))
+        of = None if found is None else checkpoint_id(folder / CHECKPOINTS, found[1])
+        self._places[job.id] = _LoadedJob(task, folder, of)
         notes = data_size(data, validation, self.base.context_tokens).notes(job.max_length)
         return Loaded(task.done_rows, task.total_rows, tuple(warnings), notes)
 
@@ -238,7 +239,8 @@ class MultiLoraTrainer:
         return (
             place is not None
             and (place.task.job, place.folder) == (job, folder)
-            and place.checkpoint == newest_id(folder / CHECKPOINTS)
+            and place.checkpoint is not None
+            and place.checkpoint == checkpoint_id(folder / CHECKPOINTS)
         )
 
     @property
@@ -320,7 +322,7 @@ class MultiLoraTrainer:
                 epochs.write(place.folder / EPOCHS)
                 epochs.remove_others(place.folder / EPOCHS)
             path = save_checkpoint(place.folder / CHECKPOINTS, number, checkpoint)
-            place.checkpoint = newest_id(place.folder / CHECKPOINTS)
+            place.checkpoint = checkpoint_id(place.folder / CHECKPOINTS, number)
             return path
 
         return write

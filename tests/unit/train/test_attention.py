@@ -21,11 +21,15 @@ from transformers import (
     Phi3Config,
     Phi3ForCausalLM,
     PreTrainedModel,
+    Qwen2MoeConfig,
+    Qwen2MoeForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    RobertaConfig,
+    RobertaForCausalLM,
 )
 
-from auctune.train.multilora.attention import NAME, PackedRows, enable_packing
+from auctune.train.multilora.attention import ATTENTION_NAME, PackedRows, enable_packing
 
 SHAPE = {
     "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
@@ -46,6 +50,21 @@ PADDED: dict[str, Any] = {
     ),
     "a state": lambda: MambaForCausalLM(
         MambaConfig(vocab_size=64, hidden_size=32, state_size=4, num_hidden_layers=2)
+    ),
+    "positions that begin elsewhere": lambda: RobertaForCausalLM(
+        RobertaConfig(**SHAPE | {"pad_token_id": 1}, is_decoder=True)
+    ),
+    "a window in the mask alone": lambda: Qwen2MoeForCausalLM(
+        Qwen2MoeConfig(
+            **GQA,
+            num_experts=2,
+            num_experts_per_tok=1,
+            moe_intermediate_size=24,
+            shared_expert_intermediate_size=40,
+            use_sliding_window=True,
+            sliding_window=3,
+            layer_types=["sliding_attention", "full_attention"],
+        )
     ),
     "capped scores": lambda: Gemma2ForCausalLM(Gemma2Config(**GQA, head_dim=8)),
 }
@@ -77,7 +96,7 @@ def test_rows_that_are_packed_do_not_see_each_other(name: str) -> None:
     rows = [torch.randint(1, 64, (length,)) for length in LENGTHS]
     alone = [model(input_ids=row.unsqueeze(0), use_cache=False).logits[0] for row in rows]
     assert enable_packing(model)
-    assert model.config._attn_implementation == NAME
+    assert model.config._attn_implementation == ATTENTION_NAME
     torch.testing.assert_close(packed(model, rows), torch.cat(alone), rtol=1e-4, atol=1e-4)
     # Without packed rows as before, row by row.
     again = model(input_ids=rows[3].unsqueeze(0), use_cache=False).logits[0]
@@ -99,4 +118,16 @@ def test_a_model_that_cannot_pack_rows_is_left_as_it_was(name: str) -> None:
 def test_layers_whose_kind_is_not_known_are_not_packed() -> None:
     model = make(PACKED["llama"])
     model.config.layer_types = ["chunked_attention", "full_attention"]
+    assert not enable_packing(model)
+
+
+def test_tokens_that_mix_across_rows_by_other_means_are_not_packed() -> None:
+    model = make(PACKED["llama"])
+    layers: Any = model.get_submodule("model.layers")
+
+    def shift(_module: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x, *others = inputs
+        return (x + 0.1 * x.roll(1, dims=1), *others)
+
+    layers[1].register_forward_pre_hook(shift)
     assert not enable_packing(model)

@@ -9,10 +9,10 @@ from auctune.train.time_budget import (
     ANSWER_SECONDS,
     FIRST_SAVE_SECONDS,
     SAVE_MARGIN,
+    ConditionalTimeBudget,
     NoTimeLimit,
     ThroughputEstimator,
     TimeBudget,
-    WhileTime,
 )
 
 
@@ -112,18 +112,33 @@ def test_the_slowest_save_of_late_is_what_is_kept_free() -> None:
     assert estimator.save_seconds(1) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 0.02)
 
 
-def test_while_something_goes_on_rounds_are_short() -> None:
+def test_slower_saves_of_fewer_tasks_count_as_they_were() -> None:
+    estimator = ThroughputEstimator(Clock())
+    estimator.record_save(4, 0.6)
+    estimator.record_save(1, 5.0)
+    assert estimator.save_seconds(3) == pytest.approx(ANSWER_SECONDS + SAVE_MARGIN * 5.0)
+
+
+def test_while_something_goes_on_rounds_are_short_end_in_time_and_teach_nothing() -> None:
     clock = Clock()
     estimator = ThroughputEstimator(clock)
-    remaining = [True] * 4
-    budget = WhileTime(estimator, lambda: remaining.pop() if remaining else False)
+    assert ConditionalTimeBudget(estimator, lambda: True, clock.time + 9).max_rows() == 0
+    estimator.record_round(1, 0.01)
+    budget = ConditionalTimeBudget(estimator, lambda: True, clock.time + 1.0)
     rows = []
     while count := budget.max_rows():
         rows.append(count)
-        clock.time += 0.01 * count
+        clock.time += 0.02 * count
         budget.record(count)
-    assert rows == [1, 25, 25, 25]
+    assert rows[0] == 25
+    assert rows == sorted(rows, reverse=True)
+    assert clock.time <= 1001.0
     assert estimator.row_seconds == pytest.approx(0.01)
+    ended = ConditionalTimeBudget(estimator, lambda: False, clock.time + 9)
+    assert ended.max_rows() == 0
+    # Not even one row is short.
+    estimator.record_round(1, 0.3)
+    assert ConditionalTimeBudget(estimator, lambda: True, clock.time + 9).max_rows() == 0
 
 
 def test_nothing_is_begun_after_the_end_and_an_empty_round_teaches_nothing() -> None:

@@ -6,7 +6,7 @@ as time allows, and writes their checkpoints. An error of one task fails that ta
 
 A task stays loaded until a slot that is not its own: nothing is read where its newest checkpoint is
 the one that was written here. Checkpoints are written by threads, from copies, and training goes on
-meanwhile: what is trained then is known to nobody, but is there when the next slot begins.
+meanwhile: what is trained then is reported to nobody, but is there when the next slot begins.
 
 At most half of a slot goes into tokenizing, in equal shares: a task whose data need more trains in
 a later slot, in which tokenizing continues, and the others train in this one. The tokens are kept
@@ -19,7 +19,7 @@ import math
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -59,9 +59,9 @@ from auctune.train.job import CurvePoint
 from auctune.train.job import Progress as TaskProgress
 from auctune.train.time_budget import (
     NO_TIME_LIMIT,
+    ConditionalTimeBudget,
     ThroughputEstimator,
     TimeBudget,
-    WhileTime,
 )
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ class NodeWorker:
             case Ping():
                 self._parent.send(Pong())
             case Measure():
+                self._unload(self._trainer.loaded)
                 self._measure()
             case TrainSlotRequest():
                 try:
@@ -193,6 +194,7 @@ class NodeWorker:
                     self._unload(self._trainer.loaded)
                     raise
             case _ if isinstance(request, PoolRequest):
+                self._unload(self._trainer.loaded)
                 self._parent.send(self._handle_pool_request(request))
 
     @property
@@ -266,9 +268,9 @@ class NodeWorker:
         try:
             self._trainer.train(_targets(loaded), report, cancellable)
         except StopRequestedError:
-            self._save(loaded, report)
+            self._save(loaded)
             raise
-        progress, unsaved = self._save(loaded, report)
+        progress, unsaved = self._save(loaded, until)
         saved_at = unix_time()
         results = {}
         for task in loaded:
@@ -371,18 +373,38 @@ class NodeWorker:
             return (f"{error}; trained again from its first row", *again)
 
     def _save(
-        self, tasks: Sequence[TaskQuota], report: Callable[[TaskProgress], None]
+        self, tasks: Sequence[TaskQuota], until: float | None = None
     ) -> tuple[dict[str, "_Saved"], dict[str, ErrorRecord]]:
         """Write the tasks' checkpoints, while their training goes on.
+
+        Args:
+            tasks: that are loaded.
+            until: unix time at which the slot ends; `None`: nothing is trained meanwhile.
 
         Returns:
             What the checkpoints hold, and the errors of those that could not be written.
         """
         errors: dict[str, ErrorRecord] = {}
         saved: dict[str, _Saved] = {}
-        writes: dict[str, Future[Path]] = {}
         began = time.monotonic()
-        with ThreadPoolExecutor(max(1, len(tasks))) as threads:
+        # A GPU's are copied at once; on a CPU a second copy of all tasks would take memory that
+        # is sold.
+        size = len(tasks) if self.base.device.type == "cuda" else 1
+        for first in range(0, len(tasks), max(1, size)):
+            self._save_together(tasks[first : first + size], until, saved, errors)
+        if tasks:
+            self._throughput.record_save(len(tasks), time.monotonic() - began)
+        return saved, errors
+
+    def _save_together(
+        self,
+        tasks: Sequence[TaskQuota],
+        until: float | None,
+        saved: dict[str, "_Saved"],
+        errors: dict[str, ErrorRecord],
+    ) -> None:
+        writes: dict[str, Future[Path]] = {}
+        with ThreadPoolExecutor(len(tasks)) as threads:
             for task in tasks:
                 name = task.job.id
                 saved[name] = _Saved(self._trainer.progress(name), self._trainer.curve(name))
@@ -393,18 +415,18 @@ class NodeWorker:
                     errors[name] = ErrorRecord.of(error)
                 else:
                     writes[name] = threads.submit(write)
-            goes_on = partial(self._is_writing, list(writes.values()))
-            written = [task for task in tasks if task.job.id in writes]
-            self._trainer.train(_targets(written), report, WhileTime(self._throughput, goes_on))
+            if until is not None:
+                goes_on = partial(self._is_writing, list(writes.values()))
+                budget = ConditionalTimeBudget(self._throughput, goes_on, until)
+                targets = _targets(task for task in tasks if task.job.id in writes)
+                # Nobody is told: what is trained here is reported once it is saved.
+                self._trainer.train(targets, lambda _: None, budget)
         for name, writing in writes.items():
             try:
                 with enough_memory("writing its checkpoint"):
                     writing.result()
             except (CheckpointError, OutOfMemoryError) as error:
                 errors[name] = ErrorRecord.of(error)
-        if tasks:
-            self._throughput.record_save(len(tasks), time.monotonic() - began)
-        return saved, errors
 
     def _is_writing(self, writes: Sequence[Future[Path]]) -> bool:
         return not (self._parent.stop_requested.is_set() or all(one.done() for one in writes))

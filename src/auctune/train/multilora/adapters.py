@@ -28,7 +28,7 @@ from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend
 from auctune.train.multilora.frozen import choose_linear, use_native_gelu
-from auctune.train.multilora.layer import patch_linears
+from auctune.train.multilora.layer import is_plain_linear, patch_linears
 from auctune.train.multilora.plan import PassContext
 from auctune.train.multilora.weights import LORA_A, LORA_B, AdapterWeights, new_weights
 
@@ -133,7 +133,7 @@ def match_modules(model: PreTrainedModel, config: LoraConfig) -> MatchedModules:
     for name, module in adapted.named_modules():
         if isinstance(module, LoraLayer):
             key = name.removeprefix(PREFIX)
-            if not isinstance(module.get_base_layer(), nn.Linear | Conv1D):
+            if not is_plain_linear(module.get_base_layer()):
                 kind = type(module.get_base_layer()).__name__
                 raise InputError(
                     "target_modules", f"{key} is of type {kind}, which is not linear", _EXPECTED
@@ -177,7 +177,7 @@ class AdaptedModel:
         self.linear = choose_linear(self.device, self._dtype)
         self.context = PassContext(self.device)
         self.adapters: dict[str, AdapterWeights] = {}
-        self._matched: dict[tuple[str, ...], MatchedModules] = {}
+        self._matched: dict[str | tuple[str, ...], MatchedModules] = {}
         use_native_gelu(model)
         patch_linears(model, self.context, self.linear, backend)
 
@@ -213,7 +213,7 @@ class AdaptedModel:
     def _match(self, config: LoraConfig) -> MatchedModules:
         """Return the modules that a configuration names; it takes seconds once for each choice."""
         named = config.target_modules or ()
-        key = (named,) if isinstance(named, str) else tuple(sorted(named))
+        key = named if isinstance(named, str) else tuple(sorted(named))
         if key not in self._matched:
             matched = match_modules(self.model, config)
             refused = self._unrouted
@@ -222,6 +222,10 @@ class AdaptedModel:
                     found = f"{module} sees tokens picked from rows"
                     found += ", where jobs cannot be told apart"
                     raise InputError("target_modules", found, _EXPECTED)
+                weight = self.model.get_submodule(module).weight
+                if weight.is_floating_point() and weight.dtype is not self._dtype:
+                    found = f"{module} is in {weight.dtype}, other weights in {self._dtype}"
+                    raise InputError("target_modules", found, "modules of the base's number type")
             self._matched[key] = matched
         return self._matched[key]
 

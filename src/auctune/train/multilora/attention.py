@@ -20,13 +20,13 @@ from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
-NAME = "auctune_packed"
+ATTENTION_NAME = "auctune_packed"
 # Number types and largest size of a head of torch's kernel for rows of any length.
 _VARLEN_DTYPES = (torch.bfloat16, torch.float16)
 _VARLEN_HEAD = 256
 _TRIED_ROWS = (7, 5)
 # What may be rounding: of the difference that seeing other rows makes, and of the logits.
-_LEAK, _ROUNDING = 0.1, 1e-5
+_LEAK, _ROUNDING = 0.1, 1e-4
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def packed_attention(
     dropout: float = 0.0,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    **_others: Any,
+    **_kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Causal attention within each row.
 
@@ -159,7 +159,7 @@ def _attend(
     return found.transpose(1, 2)
 
 
-AttentionInterface.register(NAME, packed_attention)
+AttentionInterface.register(ATTENTION_NAME, packed_attention)
 
 
 def enable_packing(model: PreTrainedModel) -> bool:
@@ -167,13 +167,18 @@ def enable_packing(model: PreTrainedModel) -> bool:
 
     Then its forward method wants `position_ids` within rows, and `packed_rows`.
     """
-    kinds = set(getattr(model.config, "layer_types", None) or ())
-    if not kinds <= {"full_attention", "sliding_attention"}:
+    kinds = getattr(model.config, "layer_types", None) or ()
+    if not set(kinds) <= {"full_attention", "sliding_attention"}:
         return False
     before = model.config._attn_implementation
-    model.set_attn_implementation(NAME)
+    alone = _logits_alone(model)
+    model.set_attn_implementation(ATTENTION_NAME)
     try:
-        if model.config._attn_implementation == NAME and _separates_rows(model):
+        if (
+            model.config._attn_implementation == ATTENTION_NAME
+            and _separates_rows(model, alone)
+            and _is_told_of_windows(model)
+        ):
             return True
     except (TypeError, ValueError, KeyError, RuntimeError, NotImplementedError):
         pass
@@ -181,26 +186,65 @@ def enable_packing(model: PreTrainedModel) -> bool:
     return False
 
 
-@torch.no_grad()
-def _separates_rows(model: PreTrainedModel) -> bool:
-    """Return whether two packed rows come to what each comes to alone."""
+def _tried_tokens(model: PreTrainedModel) -> Tensor:
     device = next(model.parameters()).device
-    total = sum(_TRIED_ROWS)
-    ids = torch.arange(1, total + 1, device=device) % model.config.vocab_size
-    positions = torch.cat([torch.arange(length, device=device) for length in _TRIED_ROWS])
+    size: int = model.config.vocab_size
+    return torch.arange(1, sum(_TRIED_ROWS) + 1, device=device) % size
 
-    def logits(first: int, last: int, *lengths: int) -> Tensor:
-        ends = torch.tensor([0, *lengths], device=device).cumsum(0).to(torch.int32)
-        found: Tensor = model(
-            input_ids=ids[first:last].unsqueeze(0),
-            position_ids=positions[first:last].unsqueeze(0),
-            packed_rows=PackedRows(lengths, ends),
-            use_cache=False,
-        ).logits
-        return found[0].double()
 
-    first, second = _TRIED_ROWS
-    alone = torch.cat([logits(0, first, first), logits(first, total, second)])
-    together, leaking = logits(0, total, first, second), logits(0, total, total)
-    rounding = max(_LEAK * float((leaking - alone).norm()), _ROUNDING * float(alone.norm()))
+@torch.no_grad()
+def _logits_alone(model: PreTrainedModel) -> Tensor:
+    """Return the logits of each of two rows as the model computes it on its own."""
+    rows = torch.split(_tried_tokens(model), list(_TRIED_ROWS))
+    found = [model(input_ids=row.unsqueeze(0), use_cache=False).logits[0] for row in rows]
+    return torch.cat(found).double()
+
+
+@torch.no_grad()
+def _packed_logits(model: PreTrainedModel, *lengths: int) -> Tensor:
+    """Return the logits of the same tokens, cut into rows of some lengths."""
+    ids = _tried_tokens(model)
+    places = [torch.arange(length, device=ids.device) for length in _TRIED_ROWS]
+    ends = torch.tensor([0, *lengths], device=ids.device).cumsum(0).to(torch.int32)
+    found: Tensor = model(
+        input_ids=ids.unsqueeze(0),
+        position_ids=torch.cat(places).unsqueeze(0),
+        packed_rows=PackedRows(lengths, ends),
+        use_cache=False,
+    ).logits
+    return found[0].double()
+
+
+def _separates_rows(model: PreTrainedModel, alone: Tensor) -> bool:
+    """Return whether two packed rows come to what each came to alone."""
+    together = _packed_logits(model, *_TRIED_ROWS)
+    rounding = _ROUNDING * float(alone.norm())
+    if next(model.parameters()).dtype is not torch.float32:
+        # Other kernels round otherwise, by far less than what seeing the other row would make.
+        leaking = _packed_logits(model, sum(_TRIED_ROWS))
+        rounding = max(rounding, _LEAK * float((leaking - alone).norm()))
     return float((together - alone).norm()) <= rounding
+
+
+def _is_told_of_windows(model: PreTrainedModel) -> bool:
+    """Return whether attention is told of each sliding window; some models tell the mask alone."""
+    config = model.config
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:
+        has_window = getattr(config, "sliding_window", None) is not None
+        expected = config.num_hidden_layers if has_window else 0
+    else:
+        expected = list(kinds).count("sliding_attention")
+    told: list[int] = []
+
+    def note(*args: Any, sliding_window: int | None = None, **kwargs: Any) -> tuple[Tensor, None]:
+        if sliding_window is not None:
+            told.append(sliding_window)
+        return packed_attention(*args, sliding_window=sliding_window, **kwargs)
+
+    AttentionInterface.register(ATTENTION_NAME, note)
+    try:
+        _packed_logits(model, *_TRIED_ROWS)
+    finally:
+        AttentionInterface.register(ATTENTION_NAME, packed_attention)
+    return len(told) == expected

@@ -144,12 +144,24 @@ class MultiLoraLayer:
         return y.view(*x.shape[:-1], -1)
 
 
+def is_plain_linear(module: nn.Module) -> bool:
+    """Return whether a module computes x W + b and nothing else, also with W in 4 bits a number.
+
+    Subclasses of `nn.Linear` may compute something else.
+    """
+    kind = type(module)
+    if isinstance(module, MultiLoraLayer):
+        return True
+    is_packed = isinstance(module, nn.Linear) and kind.__module__.startswith("bitsandbytes.")
+    return is_packed or getattr(kind, "forward", None) in (nn.Linear.forward, Conv1D.forward)
+
+
 def patch_linears(
     model: PreTrainedModel, context: PassContext, linear: Linear, backend: Backend
 ) -> None:
     """Make every linear module of a frozen model a `MultiLoraLayer`."""
     for key, module in model.named_modules():
-        if isinstance(module, nn.Linear | Conv1D):
+        if is_plain_linear(module):
             if not isinstance(module, MultiLoraLayer):
                 module.__class__ = _fused_class(type(module))
             module.key, module.layer_key, module.context = key, layer_key(key), context

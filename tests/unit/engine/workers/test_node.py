@@ -165,7 +165,18 @@ def test_a_task_stays_loaded_from_slot_to_slot_and_comes_to_the_same_bits(
     assert weights[0] == weights[1]
 
 
-def test_a_task_that_trained_elsewhere_meanwhile_is_loaded_anew(base: Path, tmp_path: Path) -> None:
+def test_a_task_that_trained_elsewhere_meanwhile_is_loaded_anew(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[int] = []
+    load = MultiLoraTrainer.load
+
+    def count(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> Any:
+        loaded = load(trainer, job, folder)
+        loads.append(loaded.done_rows)
+        return loaded
+
+    monkeypatch.setattr(MultiLoraTrainer, "load", count)
     task = order(tmp_path, "job")
     market = Market()
     settings = NodeSettings(str(base), str(base), mode="exact")
@@ -177,36 +188,58 @@ def test_a_task_that_trained_elsewhere_meanwhile_is_loaded_anew(base: Path, tmp_
     here = market.said[-1]
     assert isinstance(here, Trained)
     assert (here.results["job"].rows, here.results["job"].steps) == (3, 1)
+    # From its first row, from the first slot's checkpoint elsewhere, and from that of elsewhere.
+    assert loads == [0, 1, 3]
 
 
 def test_training_goes_on_while_checkpoints_are_written_and_what_they_hold_is_reported(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshot = MultiLoraTrainer.snapshot
+    snapshot, train, is_done = MultiLoraTrainer.snapshot, MultiLoraTrainer.train, threading.Event()
 
     def slow(trainer: MultiLoraTrainer, job: str, number: int, attempt: int | None) -> Any:
         write = snapshot(trainer, job, number, attempt)
 
-        def write_slowly() -> Path:
-            # It is written once training is done.
-            while trainer.progress(job).rows < 4:
-                time.sleep(0.01)
+        def write_at_last() -> Path:
+            assert is_done.wait(60)
             return write()
 
-        return write_slowly
+        return write_at_last
+
+    def count(trainer: MultiLoraTrainer, *arguments: Any) -> Any:
+        progress = train(trainer, *arguments)
+        if any(one.rows == 4 for one in progress.values()):
+            is_done.set()
+        return progress
 
     monkeypatch.setattr(MultiLoraTrainer, "snapshot", slow)
+    monkeypatch.setattr(MultiLoraTrainer, "train", count)
     task = order(tmp_path, "job")
     market = Market()
     worker = NodeWorker(NodeSettings(str(base), str(base), mode="exact"), cast(Parent, market))
     # No time of a slot is left for anything but checkpoints.
     worker._throughput.record_save(1, 1e6)
+    worker._throughput.record_round(1, 0.01)
     worker._handle(TrainSlotRequest(0, (task,), unix_time.unix_time() + 3600))
     worker._handle(TrainSlotRequest(1, (replace(task, number=2),)))
     first, second = (one for one in market.said if isinstance(one, Trained))
     assert (first.results["job"].rows, first.results["job"].state) == (0, "training")
     assert (second.results["job"].rows, second.results["job"].state) == (4, "done")
     assert len(second.results["job"].losses) == 2
+
+
+def test_a_checkpoint_that_is_not_written_has_its_task_loaded_anew(
+    base: Path, tmp_path: Path
+) -> None:
+    task, market = order(tmp_path, "job"), Market()
+    worker = NodeWorker(NodeSettings(str(base), str(base), mode="exact"), cast(Parent, market))
+    attempt = begin_attempt(task.folder)
+    worker._handle(TrainSlotRequest(0, (replace(task, target=1, attempt=attempt),)))
+    begin_attempt(task.folder)
+    worker._handle(TrainSlotRequest(1, (replace(task, number=2, target=3, attempt=attempt),)))
+    _, refused = (one for one in market.said if isinstance(one, Trained))
+    assert "replaced" in refused.refused["job"].found
+    assert not worker._trainer.loaded
 
 
 def test_a_node_computes_as_its_settings_say(base: Path) -> None:
