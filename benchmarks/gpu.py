@@ -137,6 +137,7 @@ def tests(_: torch.device, __: Path) -> Iterator[Figure]:
     """Run the tests that need a GPU."""
     files = (
         "tests/unit/train/test_gpu.py",
+        "tests/unit/train/test_fused_modules.py",
         "tests/unit/train/test_triton_kernels.py",
         "tests/integration/test_workers_on_devices.py",
     )

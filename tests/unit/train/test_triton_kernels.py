@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ from support.thorough import drawn
 on_each_device = pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
+ROOT = Path(__file__).parents[3]
 ROW_LENGTH = 7
 LAYERS = ("q_proj", "up_proj")
 
@@ -355,32 +357,16 @@ def test_a_captured_graph_computes_the_next_pass_and_nothing_waits_for_the_devic
         assert torch.equal(one, other)
 
 
-# Calls each launch with a GPU's compiler in place of the GPU.
 COMPILE = """
 import sys
+import numpy as np
 import torch
-from triton.backends.compiler import GPUTarget
-from triton.runtime import driver
 from auctune.train.multilora import triton_kernels as kernels
 from auctune.train.multilora.triton_kernels import AdapterTable, Dropout, TokenBlocks
-import numpy as np
+from support.h100_compiler import compile_for_h100
 
-class Driver:
-    def get_current_target(self): return GPUTarget("cuda", 90, 32)
-    def get_current_device(self): return 0
-    def get_current_stream(self, device): return 0
-
-class Compiled:
-    def __init__(self, kernel): self.kernel = kernel
-    def __getitem__(self, grid):
-        def launch(*args, **options):
-            code = self.kernel.warmup(*args, grid=grid, **options).asm["ptx"]
-            print(self.kernel.__name__, code.count("ld.global.b16"), code.count("cp.async.cg"))
-        return launch
-
-driver.set_active(Driver())
-for name in ("_project_down", "_project_up", "_sum_outer_products"):
-    setattr(kernels, name, Compiled(getattr(kernels, name)))
+names = ("_project_down", "_project_up", "_sum_outer_products")
+compiled = compile_for_h100(kernels, names)
 cpu, dtype, rank, size = torch.device("cpu"), getattr(torch, sys.argv[1]), int(sys.argv[2]), 4096
 weights = [torch.empty(2 * rank * size, dtype=dtype)]
 offsets = np.array([[[0, rank * size]]] * 20)
@@ -394,9 +380,7 @@ for masks in (None, dropout):
         hidden = kernels.lora_down(x, table, layer, blocks)
         kernels.lora_up(y, hidden, table, layer, blocks)
         kernels.lora_backward(y, x, hidden, x, table, layer, blocks)
-for name in ("_project_down", "_project_up", "_sum_outer_products"):
-    kernel = getattr(kernels, name).kernel
-    print("variants", len(kernel.device_caches[0][0]))
+print("variants", *(kernel.num_variants for kernel in compiled))
 """
 
 
@@ -405,15 +389,14 @@ for name in ("_project_down", "_project_up", "_sum_outer_products"):
 def test_kernels_compile_for_an_h100_with_wide_loads_and_once_for_all_layers(
     dtype: str, rank: int
 ) -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "0"}
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "PYTHONPATH": "src:tests"}
     command = [sys.executable, "-c", COMPILE, dtype, str(rank)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    lines = [line.split() for line in ended.stdout.splitlines()]
-    launches = [line for line in lines if line[0] != "variants"]
+    *launches, variants = (line.split() for line in ended.stdout.splitlines())
     assert len(launches) == 6 * 2 * 3
     for kernel, loads_of_2_bytes, asynchronous_loads in launches:
         assert loads_of_2_bytes == "0"
         assert kernel == "_project_up" or int(asynchronous_loads) > 0
     # By A and by B; by A also with dropout.
-    assert [line[1] for line in lines if line[0] == "variants"] == ["3", "3", "3"]
+    assert variants == ["variants", "3", "3", "3"]
