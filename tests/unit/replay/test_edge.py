@@ -28,7 +28,7 @@ def eventful() -> MadeUpEdge:
     made.hear(kind="slot_done", slot=slot)
     made.zone.pause("line")
     made.keep()
-    made.hear(kind="lost", site="c")
+    made.hear(kind="site_lost", site="c")
     made.pass_slots()
     made.zone.resume("line")
     made.keep()
