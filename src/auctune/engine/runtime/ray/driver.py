@@ -394,10 +394,12 @@ class RayWorker(RemoteHandle):
         return "was stopped"
 
     def _deliver(self, message: Any) -> None:
-        check(message, self._messages.replies)
         self._is_ready |= isinstance(message, Ready)
+        # The actor sends it, whatever its worker.
         if isinstance(message, Started):
             self._node, self._is_missing = message.node, False
+        else:
+            check(message, self._messages.replies)
         if not self._spec.keeps_arrays and (arrays := getattr(message, "arrays", ())):
             # Ray's arrays are read-only views of shared memory.
             message = replace(message, arrays=[np.array(array) for array in arrays])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auctune.engine.messages.base import Alive, Stop
+from auctune.engine.messages.base import Alive, Started, Stop
 from auctune.engine.messages.elastic import GRADIENT_MESSAGES, InitializeAdapter
 from auctune.engine.runtime.channel import MessageError
 from auctune.engine.runtime.ray.driver import ActorSpec, RayDriver, _death
@@ -86,14 +86,16 @@ def test_only_messages_of_the_worker_s_unions_pass(monkeypatch: pytest.MonkeyPat
         WorkerSpec("module", {}, GRADIENT_MESSAGES), {}, lease_seconds=1.0, missing_seconds=1.0
     )
     worker = driver.worker(spec, GRADIENT_MESSAGES, delivered.append)
-    worker._deliver(Alive())
+    passed = [Started(pid=1), Alive()]
+    for message in passed:
+        worker._deliver(message)
     # None would be the end of the worker.
-    for message in (None, {"type": "alive"}, Stop()):
+    for other in (None, {"type": "alive"}, Stop()):
         with pytest.raises(MessageError):
-            worker._deliver(message)
+            worker._deliver(other)
     with pytest.raises(MessageError):
         worker.send(Alive())
-    assert delivered == [Alive()]
+    assert delivered == passed
     driver.close()
 
 
