@@ -174,16 +174,13 @@ def checkpoint_id(folder: Path, number: int | None = None) -> str | None:
     Returns:
         `None` if it is not there, or its manifest cannot be read.
     """
-    places = dict(_checkpoints(folder))
-    place = places.get(max(places, default=0) if number is None else number)
-    try:
-        return None if place is None else _sha256(place / MANIFEST)
-    except OSError:
-        return None
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    for found, place in _checkpoints(folder):
+        if number in (None, found):
+            try:
+                return hashlib.sha256((place / MANIFEST).read_bytes()).hexdigest()
+            except OSError:
+                return None
+    return None
 
 
 def discard_newer(folder: Path, number: int) -> None:

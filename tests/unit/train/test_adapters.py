@@ -10,7 +10,8 @@ from auctune.domain.errors import InputError
 from auctune.train.adapter_files import PREFIX
 from auctune.train.multilora.adapters import AdaptedModel, check_config
 from auctune.train.multilora.backends import LoopBackend
-from auctune.train.multilora.plan import PassPlan, Segment, plan_arrays, to_device
+from auctune.train.multilora.plan import PassPlan, Segment, plan_arrays
+from auctune.train.multilora.transfer import to_device
 from support.small_bases import FAMILIES, build_model
 
 

@@ -6,7 +6,7 @@ as time allows, and writes their checkpoints. An error of one task fails that ta
 
 A task stays loaded until a slot that is not its own: nothing is read where its newest checkpoint is
 the one that was written here. Checkpoints are written by threads, from copies, and training goes on
-meanwhile: what is trained then is reported to nobody, but is there when the next slot begins.
+meanwhile: what is trained then is reported with the next checkpoint.
 
 At most half of a slot goes into tokenizing, in equal shares: a task whose data need more trains in
 a later slot, in which tokenizing continues, and the others train in this one. The tokens are kept
@@ -419,7 +419,7 @@ class NodeWorker:
                 goes_on = partial(self._is_writing, list(writes.values()))
                 budget = ConditionalTimeBudget(self._throughput, goes_on, until)
                 targets = _targets(task for task in tasks if task.job.id in writes)
-                # Nobody is told: what is trained here is reported once it is saved.
+                # Not reported before it is saved.
                 self._trainer.train(targets, lambda _: None, budget)
         for name, writing in writes.items():
             try:

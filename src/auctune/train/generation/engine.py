@@ -38,7 +38,8 @@ from auctune.train.generation.reading import ReadRequest, ReadRows, RequestReade
 from auctune.train.generation.sampler import LogprobReader, Sampler, draw_tokens
 from auctune.train.generation.scoring import ScoreSum
 from auctune.train.generation.text import AnswerPieces, AnswerText, diverged_error
-from auctune.train.multilora.plan import PassPlan, Segment, plan_arrays, to_device
+from auctune.train.multilora.plan import PassPlan, Segment, plan_arrays
+from auctune.train.multilora.transfer import to_device
 
 # Tokens of a prompt that one step reads: about as long as a step of some answers takes on a CPU.
 _CHUNK_TOKENS = {"cpu": 128, "cuda": 2048}

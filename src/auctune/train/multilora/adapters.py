@@ -184,7 +184,7 @@ class AdaptedModel:
     def add(
         self, name: str, config: LoraConfig, seed: int, *, trains: bool = True
     ) -> AdapterWeights:
-        """Put in a new adapter: A as PEFT draws it, but from `seed` alone; B zero.
+        """Add a new adapter: A as PEFT draws it, but from `seed` alone; B zero.
 
         Args:
             name: of the adapter.
@@ -207,7 +207,7 @@ class AdaptedModel:
         return adapter
 
     def remove(self, name: str) -> None:
-        """Take an adapter out, its memory with it."""
+        """Remove an adapter, its memory with it."""
         del self.adapters[name]
 
     def _match(self, config: LoraConfig) -> MatchedModules:

@@ -9,6 +9,7 @@ Not every model can do it: some take part of their attention, or of their positi
 mix tokens by other means. `enable_packing` tries, and leaves a model as it was that cannot.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, PreTrainedModel
+from transformers import AttentionInterface, PretrainedConfig, PreTrainedModel
 
 ATTENTION_NAME = "auctune_packed"
 # Number types and largest size of a head of torch's kernel for rows of any length.
@@ -63,6 +64,7 @@ def packed_attention(
     scaling: float | None = None,
     sliding_window: int | None = None,
     dropout: float = 0.0,
+    noted_windows: list[int] | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     **_kwargs: Any,
@@ -76,6 +78,7 @@ def packed_attention(
             other, [rows, heads, length, size].
         scaling: of scores; `None`: 1 / sqrt(size).
         sliding_window: tokens that one sees, itself among them; `None`: all before it.
+        noted_windows: gets the sliding window, if there is one; for `enable_packing`.
         dropout, softcap, s_aux: not supported, but for none.
 
     Returns:
@@ -83,6 +86,8 @@ def packed_attention(
     """
     if attention_mask is not None or dropout or softcap is not None or s_aux is not None:
         raise NotImplementedError("attention with a mask, dropout, caps or sinks")
+    if noted_windows is not None and sliding_window is not None:
+        noted_windows.append(sliding_window)
     if packed_rows is None:
         return _attend(query, key, value, scaling, sliding_window), None
     uses_kernel = query.device.type == "cuda" and query.dtype in _VARLEN_DTYPES
@@ -174,11 +179,7 @@ def enable_packing(model: PreTrainedModel) -> bool:
     alone = _logits_alone(model)
     model.set_attn_implementation(ATTENTION_NAME)
     try:
-        if (
-            model.config._attn_implementation == ATTENTION_NAME
-            and _separates_rows(model, alone)
-            and _is_told_of_windows(model)
-        ):
+        if model.config._attn_implementation == ATTENTION_NAME and _separates_rows(model, alone):
             return True
     except (TypeError, ValueError, KeyError, RuntimeError, NotImplementedError):
         pass
@@ -201,50 +202,49 @@ def _logits_alone(model: PreTrainedModel) -> Tensor:
 
 
 @torch.no_grad()
-def _packed_logits(model: PreTrainedModel, *lengths: int) -> Tensor:
-    """Return the logits of the same tokens, cut into rows of some lengths."""
+def _packed_logits(model: PreTrainedModel, lengths: Sequence[int], windows: list[int]) -> Tensor:
+    """Return the logits of the same tokens, cut into rows of some lengths.
+
+    Args:
+        model: that takes its attention here.
+        lengths: of the rows.
+        windows: gets those that attention is given.
+    """
     ids = _tried_tokens(model)
     places = [torch.arange(length, device=ids.device) for length in _TRIED_ROWS]
     ends = torch.tensor([0, *lengths], device=ids.device).cumsum(0).to(torch.int32)
     found: Tensor = model(
         input_ids=ids.unsqueeze(0),
         position_ids=torch.cat(places).unsqueeze(0),
-        packed_rows=PackedRows(lengths, ends),
+        packed_rows=PackedRows(tuple(lengths), ends),
+        noted_windows=windows,
         use_cache=False,
     ).logits
     return found[0].double()
 
 
 def _separates_rows(model: PreTrainedModel, alone: Tensor) -> bool:
-    """Return whether two packed rows come to what each came to alone."""
-    together = _packed_logits(model, *_TRIED_ROWS)
+    """Return whether two packed rows come to what each came to alone.
+
+    Rows are shorter than most sliding windows. Attention must be given each window: some models
+    put it into the mask alone.
+    """
+    windows: list[int] = []
+    together = _packed_logits(model, _TRIED_ROWS, windows)
+    if len(windows) != _num_windows(model.config):
+        return False
     rounding = _ROUNDING * float(alone.norm())
     if next(model.parameters()).dtype is not torch.float32:
         # Other kernels round otherwise, by far less than what seeing the other row would make.
-        leaking = _packed_logits(model, sum(_TRIED_ROWS))
+        leaking = _packed_logits(model, [sum(_TRIED_ROWS)], [])
         rounding = max(rounding, _LEAK * float((leaking - alone).norm()))
     return float((together - alone).norm()) <= rounding
 
 
-def _is_told_of_windows(model: PreTrainedModel) -> bool:
-    """Return whether attention is told of each sliding window; some models tell the mask alone."""
-    config = model.config
+def _num_windows(config: PretrainedConfig) -> int:
+    """Return the number of layers that have a sliding window."""
     kinds = getattr(config, "layer_types", None)
-    if kinds is None:
-        has_window = getattr(config, "sliding_window", None) is not None
-        expected = config.num_hidden_layers if has_window else 0
-    else:
-        expected = list(kinds).count("sliding_attention")
-    told: list[int] = []
-
-    def note(*args: Any, sliding_window: int | None = None, **kwargs: Any) -> tuple[Tensor, None]:
-        if sliding_window is not None:
-            told.append(sliding_window)
-        return packed_attention(*args, sliding_window=sliding_window, **kwargs)
-
-    AttentionInterface.register(ATTENTION_NAME, note)
-    try:
-        _packed_logits(model, *_TRIED_ROWS)
-    finally:
-        AttentionInterface.register(ATTENTION_NAME, packed_attention)
-    return len(told) == expected
+    if kinds is not None:
+        return list(kinds).count("sliding_attention")
+    has_window = getattr(config, "sliding_window", None) is not None
+    return int(config.num_hidden_layers) if has_window else 0

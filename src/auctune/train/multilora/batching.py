@@ -73,7 +73,7 @@ class MicroBatch:
         """Tokens of the longest row."""
         return int(self.lengths.max())
 
-    @property
+    @cached_property
     def starts(self) -> NDArray[np.int64]:
         """First token of each row in the pass, and the end of the last."""
         if self.is_packed:

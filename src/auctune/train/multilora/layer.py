@@ -12,6 +12,7 @@ weights stay. Without a plan, or with one whose adapters do not adapt it, it is 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -168,5 +169,6 @@ def patch_linears(
             module.linear, module.backend = linear, backend
 
 
+@cache
 def _fused_class(plain: type[nn.Module]) -> type[nn.Module]:
     return type(f"MultiLora{plain.__name__}", (MultiLoraLayer, plain), {"__module__": __name__})

@@ -19,9 +19,6 @@ from torch import Tensor
 from auctune.train.multilora.dropout import keep_mask, keep_scale, num_dropped_levels
 from auctune.train.multilora.weights import AdapterWeights, LayerFactors
 
-# Of tensors of all types, in bytes.
-_ALIGNMENT = 16
-
 
 class Segment(NamedTuple):
     """Tokens first, first + 1, ..., last - 1 of a pass, which belong to one adapter."""
@@ -109,24 +106,6 @@ def plan_arrays(
         scale[first:last] = adapter.scale * keep_scale(rate)
         levels[first:last] = num_dropped_levels(rate)
     return [scale] if keys is None or not levels.any() else [scale, keys.row, keys.position, levels]
-
-
-def to_device(arrays: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
-    """Return arrays as tensors on a device: on a GPU by one transfer, which nothing waits for."""
-    tensors = [torch.from_numpy(one) for one in arrays]
-    if device.type == "cpu":
-        return tensors
-    starts = [0]
-    for one in tensors:
-        starts.append(starts[-1] + -(-one.nbytes // _ALIGNMENT) * _ALIGNMENT)
-    host = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=True)
-    for first, one in zip(starts, tensors, strict=False):
-        host[first : first + one.nbytes].view(one.dtype).copy_(one.view(-1))
-    whole = host.to(device, non_blocking=True)
-    return [
-        whole[first : first + one.nbytes].view(one.dtype).view(one.shape)
-        for first, one in zip(starts, tensors, strict=False)
-    ]
 
 
 class PassContext:

@@ -38,7 +38,8 @@ from auctune.train.multilora.adapters import AdaptedModel
 from auctune.train.multilora.attention import PackedRows, enable_packing
 from auctune.train.multilora.batching import MicroBatch
 from auctune.train.multilora.frozen import Linear
-from auctune.train.multilora.plan import PassPlan, Segment, TokenKeys, plan_arrays, to_device
+from auctune.train.multilora.plan import PassPlan, Segment, TokenKeys, plan_arrays
+from auctune.train.multilora.transfer import to_device
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 
 # Logits of one block, in float32. On a CPU 16 MB at most: the C library then keeps the memory for
@@ -346,19 +347,19 @@ class ForwardBackward:
 def _token_arrays(batch: MicroBatch) -> tuple[list[NDArray[Any]], TokenKeys]:
     """Return the fields of `Tokens` but the last, and by what features are dropped."""
     shape = (1, batch.num_tokens) if batch.is_packed else (len(batch.rows), batch.width)
-    ids, positions, keys = (np.zeros(batch.num_tokens, np.int64) for _ in range(3))
+    starts = batch.starts
+    ids = np.zeros(batch.num_tokens, np.int64)
     labels = np.full(batch.num_tokens, IGNORE_INDEX, np.int64)
-    row_of = np.zeros(batch.num_tokens, np.int64)
-    for number, (row, first) in enumerate(zip(batch.rows, batch.starts, strict=False)):
-        last = first + (len(row) if batch.is_packed else batch.width)
+    for row, first in zip(batch.rows, starts, strict=False):
         ids[first : first + len(row)] = row.input_ids
         labels[first : first + len(row) - 1] = row.labels[1:]
-        positions[first:last] = np.arange(last - first)
-        keys[first:last], row_of[first:last] = row.key, number
+    row_of = np.repeat(np.arange(len(batch.rows)), np.diff(starts))
+    positions = np.arange(batch.num_tokens) - starts[row_of]
+    keys = np.array([row.key for row in batch.rows], np.int64)[row_of]
     targets = np.flatnonzero(labels != IGNORE_INDEX)
     weights = np.array([row.weight for row in batch.rows], np.float32)
     rows = row_of[targets]
-    ends = batch.starts.astype(np.int32)
+    ends = starts.astype(np.int32)
     streams = [ids.reshape(shape), positions.reshape(shape)]
     of_targets: list[NDArray[Any]] = [targets, labels[targets], weights[rows], rows]
     return [*streams, ends, *of_targets], TokenKeys(keys, positions)

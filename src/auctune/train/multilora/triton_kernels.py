@@ -47,6 +47,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from auctune.train.multilora.transfer import write_buffer
+
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 # Of splitmix64; see `auctune.train.multilora.dropout`.
 GOLDEN = tl.constexpr(0x9E3779B97F4A7C15)
@@ -262,32 +264,6 @@ def _with_empty_rows(table: npt.NDArray[np.int32], num_rows: int) -> npt.NDArray
     padded = np.zeros((num_rows, 3), np.int32)
     padded[: len(table)] = table.reshape(-1, 3)
     return padded
-
-
-def write_buffer(
-    arrays: Sequence[npt.NDArray[Any]], device: torch.device, buffer: Tensor | None
-) -> tuple[Tensor, list[Tensor]]:
-    """Copy arrays to one block of device memory by one transfer; return it, and a view of each.
-
-    Args:
-        arrays: of any types.
-        device: where the block is made.
-        buffer: the block, if it is there already; it must have the right size.
-    """
-    ends = np.cumsum([-(-array.nbytes // 16) * 16 for array in arrays]).tolist()
-    # A pinned block stays allocated until the transfer from it is over: torch sees to it.
-    host = torch.empty(ends[-1], dtype=torch.uint8, pin_memory=device.type == "cuda")
-    if buffer is None:
-        buffer = torch.empty(ends[-1], dtype=torch.uint8, device=device)
-    assert len(buffer) == ends[-1], f"a buffer of {len(buffer)} bytes, {ends[-1]} are needed"
-    views = []
-    for start, array in zip([0, *ends], arrays, strict=False):
-        part = slice(start, start + array.nbytes)
-        host[part].numpy()[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
-        views.append(buffer[part].view(dtype).view(array.shape))
-    buffer.copy_(host, non_blocking=True)
-    return buffer, views
 
 
 def lora_down(x: Tensor, table: AdapterTable, layer: int, blocks: TokenBlocks) -> Tensor:
