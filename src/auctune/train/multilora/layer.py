@@ -12,7 +12,6 @@ weights stay. Without a plan, or with one whose adapters do not adapt it, it is 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -161,14 +160,17 @@ def patch_linears(
     model: PreTrainedModel, context: PassContext, linear: Linear, backend: Backend
 ) -> None:
     """Make every linear module of a frozen model a `MultiLoraLayer`."""
+    classes: dict[type[nn.Module], type[nn.Module]] = {}
     for key, module in model.named_modules():
         if is_plain_linear(module):
             if not isinstance(module, MultiLoraLayer):
-                module.__class__ = _fused_class(type(module))
+                kind = type(module)
+                if kind not in classes:
+                    classes[kind] = _fused_class(kind)
+                module.__class__ = classes[kind]
             module.key, module.layer_key, module.context = key, layer_key(key), context
             module.linear, module.backend = linear, backend
 
 
-@cache
 def _fused_class(plain: type[nn.Module]) -> type[nn.Module]:
     return type(f"MultiLora{plain.__name__}", (MultiLoraLayer, plain), {"__module__": __name__})
