@@ -103,7 +103,7 @@ class MultiLoraTrainer:
 
     Args:
         base: the model that all jobs adapt; its weights are shared, not copied.
-        backend: "auto", "loop", "bmm", "grouped", or an instance.
+        backend: "auto", "triton", "grouped", "bmm", "loop", or an instance.
         mode: "fused", or "exact": resumed training is bit-identical to uninterrupted training.
         token_budget: maximum tokens of a micro-batch, padding included, in fused mode.
         exact_budget: the same in exact mode, unless it is a single row. With more than 0, results

@@ -108,10 +108,12 @@ def _varlen(
     window: int | None,
 ) -> Tensor:
     longest = max(rows.lengths)
+    # The gradient of a view of one row is a view; that of an index would be a copy among zeros.
+    query, key, value = (one.squeeze(0).transpose(0, 1) for one in (query, key, value))
     found = varlen_attn(
-        query[0].transpose(0, 1),
-        key[0].transpose(0, 1),
-        value[0].transpose(0, 1),
+        query,
+        key,
+        value,
         rows.ends,
         rows.ends,
         longest,

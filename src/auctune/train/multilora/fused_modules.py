@@ -105,9 +105,9 @@ def _changes_nothing(
     # The class changes and not the object, so that ties and names of weights stay.
     module.__class__ = fused
     module.fused_eps = eps  # type: ignore[assignment]
-    error = (module(x) - expected).abs().max()
+    error = float((module(x) - expected).abs().max())
     # A few units in the last place of the largest value: that of a sum in another order.
-    if error <= 4 * torch.finfo(x.dtype).eps * expected.abs().max():
+    if error <= 4 * torch.finfo(x.dtype).eps * float(expected.abs().max()):
         return True
     module.__class__ = before
     del module.fused_eps

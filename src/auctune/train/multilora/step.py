@@ -25,7 +25,6 @@ exp(d)), once d is known. That takes one more sweep over the blocks, and none th
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from auctune.train.multilora.adapters import AdaptedModel
 from auctune.train.multilora.attention import PackedRows, enable_packing
 from auctune.train.multilora.batching import MicroBatch
 from auctune.train.multilora.frozen import Linear
-from auctune.train.multilora.plan import PassPlan, Segment, TokenKeys, plan_arrays
+from auctune.train.multilora.plan import PassProducts, Routing, TokenKeys
 from auctune.train.multilora.transfer import to_device
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 
@@ -170,7 +169,7 @@ class Pairs:
 class _Pass:
     """What a pass over a micro-batch needs, on the device of the model."""
 
-    plan: PassPlan
+    products: PassProducts
     tokens: Tokens
     pairs: Pairs | None
     packed_rows: PackedRows | None
@@ -210,7 +209,7 @@ class ForwardBackward:
         """
         self._set_training(True)
         one = self._prepare(batch, drops=True)
-        with self.adapted.context.active(one.plan):
+        with self.adapted.context.active(one.products):
             loss, sums = self._losses(batch, one)
             torch.autograd.backward(loss)
         return sums
@@ -220,7 +219,7 @@ class ForwardBackward:
         """Return the same sums, without gradients and dropout."""
         self._set_training(False)
         one = self._prepare(batch)
-        with self.adapted.context.active(one.plan):
+        with self.adapted.context.active(one.products):
             return self._losses(batch, one)[1]
 
     @torch.no_grad()
@@ -232,7 +231,7 @@ class ForwardBackward:
         """
         self._set_training(False)
         one = self._prepare(batch, adapters=adapters)
-        with self.adapted.context.active(one.plan):
+        with self.adapted.context.active(one.products):
             losses = self._token_losses(one, None)[1]
         return -losses.new_zeros(len(batch.rows)).index_add_(0, one.tokens.rows, losses)
 
@@ -240,14 +239,15 @@ class ForwardBackward:
     def logits(self, adapter: str, row: TokenizedRow) -> Tensor:
         """Return the logits [tokens, vocabulary] of a row with an adapter, without dropout."""
         self._set_training(False)
-        weights = self.adapted.adapters[adapter]
-        weights.cast()
-        segment = Segment(weights, 0, len(row))
-        arrays = (row.input_ids, np.arange(len(row)), np.array([0, len(row)], np.int32))
-        scales = plan_arrays([segment], len(row))
-        ids, positions, ends, *tensors = to_device([*arrays, *scales], self.device)
-        packed = PackedRows((len(row),), ends) if self.is_packed else None
-        with self.adapted.context.active(PassPlan([segment], tensors)):
+        adapters, size = self.adapted.adapters, len(row)
+        slot, ends = adapters.slot(adapter), np.array([0, size], np.int32)
+        routing = Routing.of_rows(adapters, [slot], ends)
+        adapters.cast([slot])
+        arrays: list[NDArray[Any]] = [row.input_ids, np.arange(size), ends]
+        arrays += self.adapted.backend.arrays(routing)
+        ids, positions, row_ends, *tensors = to_device(arrays, self.device)
+        packed = PackedRows((size,), row_ends) if self.is_packed else None
+        with self.adapted.context.active(self.adapted.backend.products(routing, tensors)):
             inputs = self._inputs(ids.unsqueeze(0), positions.unsqueeze(0), packed)
             logits = self.model(**inputs).logits
         assert isinstance(logits, Tensor)
@@ -267,25 +267,26 @@ class ForwardBackward:
             adapters: those that count; `None`: all.
             drops: whether adapters drop features.
         """
-        starts, segments = batch.starts, []
-        names = {name: n for n, name in enumerate(dict.fromkeys(r.adapter for r in batch.rows))}
-        numbers = np.array([names[row.adapter] for row in batch.rows])
-        changes = [0, *(np.flatnonzero(np.diff(numbers)) + 1), len(numbers)]
-        for first, last in pairwise(changes):
-            name = batch.rows[first].adapter
-            if adapters is None or name in adapters:
-                weights = self.adapted.adapters[name]
-                weights.cast()
-                segments.append(Segment(weights, int(starts[first]), int(starts[last])))
+        slots = [
+            self.adapted.adapters.slot(row.adapter)
+            if adapters is None or row.adapter in adapters
+            else -1
+            for row in batch.rows
+        ]
         parts, keys = _token_arrays(batch)
-        plan = plan_arrays(segments, batch.num_tokens, keys if drops else None)
+        routing = Routing.of_rows(
+            self.adapted.adapters, slots, batch.starts, keys if drops else None
+        )
+        self.adapted.adapters.cast(routing.slots)
+        numbers = {name: n for n, name in enumerate(_adapters(batch))}
+        of_rows = np.array([numbers[row.adapter] for row in batch.rows])
         pairs = _pair_arrays(batch)
-        arrays = [*parts, numbers, *pairs, *plan]
+        arrays = [*parts, of_rows, *pairs, *self.adapted.backend.arrays(routing)]
         tensors = iter(to_device(arrays, self.device))
         tokens = Tokens(*(next(tensors) for _ in range(len(parts) + 1)))
         of_pairs = [next(tensors) for _ in pairs]
         return _Pass(
-            PassPlan(segments, list(tensors)),
+            self.adapted.backend.products(routing, list(tensors)),
             tokens,
             Pairs(len(batch.rows), *of_pairs) if of_pairs else None,
             PackedRows(tuple(batch.lengths.tolist()), tokens.ends) if batch.is_packed else None,
@@ -307,7 +308,7 @@ class ForwardBackward:
         if pairs is not None:
             by_row = [pairs.sums_by_row(value, tokens.rows) for value in values]
             values, of_values = pairs.replaced(by_row), tokens.adapters
-        names = list(dict.fromkeys(row.adapter for row in batch.rows))
+        names = _adapters(batch)
         sums = [loss.new_zeros(len(names)).index_add_(0, of_values, value) for value in values]
         return loss, dict(zip(names, torch.stack(sums, dim=1), strict=True))
 
@@ -316,7 +317,7 @@ class ForwardBackward:
         tokens = one.tokens
         inputs = self._inputs(tokens.ids, tokens.positions, one.packed_rows)
         head = self.model.get_output_embeddings()
-        if self._head_alone and not one.plan.on_layer(head.key):
+        if self._head_alone and not one.products.adapts(head.layer):
             hidden = self.model.base_model(**inputs).last_hidden_state
             chosen = hidden.flatten(0, 1).index_select(0, tokens.targets)
 
@@ -342,6 +343,11 @@ class ForwardBackward:
                 losses = cross_entropy(chosen.detach(), weights)[1]
             weights = weights * pairs.weigh(losses, tokens.rows)[tokens.rows]
         return cross_entropy(chosen, weights)
+
+
+def _adapters(batch: MicroBatch) -> list[str]:
+    """Return the names of a micro-batch's adapters, in its order."""
+    return list(dict.fromkeys([row.adapter for row in batch.rows]))
 
 
 def _token_arrays(batch: MicroBatch) -> tuple[list[NDArray[Any]], TokenKeys]:
