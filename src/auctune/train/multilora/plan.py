@@ -106,7 +106,7 @@ class Routing:
     def adapted_layers(self) -> list[bool]:
         """Whether each layer is adapted by an adapter of the pass."""
         is_on = self.adapters.offsets[:, self.slots, 0] >= 0
-        return [bool(one) for one in is_on.any(axis=1)]
+        return [bool(row.any()) for row in is_on]
 
 
 class PassProducts(Protocol):
