@@ -86,7 +86,8 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
                 zone.note(name, TRAINED_LATER)
             sold += due * job.task.work
             # On slower nodes a task has more work than by the profile.
-            trained += done * job.size.samples(job.training.epochs, zone.supply.sample_tokens)
+            work = zone.supply.work(job.training, job.size)
+            trained += done * work.samples(job.size, job.training.epochs, zone.supply.sample_tokens)
         if sold:
             # A node that was done early could have trained more.
             slot_seconds = zone.clock.slot_seconds
