@@ -281,7 +281,8 @@ def random_shapes(
         total = sum(rows * tokens for rows, tokens in shapes)
         return max(least - total, total - most, 0.0)
 
-    return min((draw() for _ in range(DRAWS)), key=miss)
+    smallest = [(1, lengths[0])] * MIX_TASKS
+    return min((*(draw() for _ in range(DRAWS)), smallest), key=miss)
 
 
 def round_tokens(jobs: Sequence[LoraJob]) -> int:
