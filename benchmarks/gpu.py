@@ -124,7 +124,7 @@ def profiled(base: Base, seconds: float) -> Iterator[Figure]:
     passes = f"{1e3 * profile.step_seconds:.1f} ms + {1e6 * profile.token_seconds:.1f} us a token"
     values = {
         "speed, less margin": f"{profile.tokens_per_second():,.0f} tokens/s",
-        "a pass": passes,
+        "a pass": f"{passes} + {1e3 * profile.adapter_seconds:.1f} ms an adapter",
         "micro-batch": f"{profile.micro_batch_tokens} tokens",
         "margin": f"{profile.margin:.0%}",
         "not measured": "; ".join(profile.not_measured) or "nothing",

@@ -479,6 +479,10 @@ class JobWork:
         load = self.load_tokens / sample_tokens
         return load + size.samples(epochs, sample_tokens) * self.token_cost
 
+    def load_share(self, size: DataSize, epochs: int, sample_tokens: float) -> float:
+        """Return the share of the work that loading the job is; arguments as of `samples`."""
+        return self.load_tokens / sample_tokens / self.samples(size, epochs, sample_tokens)
+
     def tokens(self, samples: float, sample_tokens: float) -> float:
         """Return how many of the job's tokens its first `samples` samples train."""
         return max(0.0, samples * sample_tokens - self.load_tokens) / self.token_cost

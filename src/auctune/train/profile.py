@@ -257,15 +257,13 @@ class SyntheticWorkload:
         return text
 
 
-def random_shapes(
-    source: random.Random, row_tokens: int, least: float, most: float
-) -> list[tuple[int, int]]:
+def random_shapes(source: random.Random, row_tokens: int, most: float) -> list[tuple[int, int]]:
     """Return the numbers and lengths of the rows of random jobs that share a node.
 
     Args:
         source: of the draws.
         row_tokens: of a row, at most; the shortest has `SMALLEST`.
-        least, most: tokens of a round of all of them, if many draws find such.
+        most: tokens of a job, unless even one row of the shortest has more.
 
     Returns:
         One pair for each of `MIX_TASKS` jobs.
@@ -273,16 +271,23 @@ def random_shapes(
     lengths = [min(SMALLEST, row_tokens)]
     while 2 * lengths[-1] <= row_tokens:
         lengths.append(2 * lengths[-1])
+    shapes = [
+        (rows, length) for rows in (1, 2, 4, 8) for length in lengths if rows * length <= most
+    ]
+    return [source.choice(shapes or [(1, lengths[0])]) for _ in range(MIX_TASKS)]
 
-    def draw() -> list[tuple[int, int]]:
-        return [(source.choice((1, 2, 4, 8)), source.choice(lengths)) for _ in range(MIX_TASKS)]
 
-    def miss(shapes: list[tuple[int, int]]) -> float:
-        total = sum(rows * tokens for rows, tokens in shapes)
+def random_mix(
+    source: random.Random, jobs: Sequence[LoraJob], least: float, most: float
+) -> list[LoraJob]:
+    """Return some of the jobs, of `least` to `most` tokens a round if many draws find such."""
+
+    def miss(mixed: list[LoraJob]) -> float:
+        total = round_tokens(mixed)
         return max(least - total, total - most, 0.0)
 
-    smallest = [(1, lengths[0])] * MIX_TASKS
-    return min((*(draw() for _ in range(DRAWS)), smallest), key=miss)
+    draws = (source.sample(jobs, source.randint(1, len(jobs))) for _ in range(DRAWS))
+    return min(draws, key=miss)
 
 
 def round_tokens(jobs: Sequence[LoraJob]) -> int:
@@ -647,10 +652,10 @@ class _Measurement:
             self.report_progress(what, SWITCHES_END + (MIXES_END - SWITCHES_END) * share)
             if number % MIXES_A_LOAD == 0:
                 self.workload.unload(trainer, jobs)
-                shapes = random_shapes(source, longest, budget, most)
+                shapes = random_shapes(source, longest, most / 2)
                 jobs = [self.workload.job(*shape, rank=source.choice(ranks)) for shape in shapes]
                 self.workload.load(trainer, jobs)
-            mixed = random_mix(source, jobs, budget / 2)
+            mixed = random_mix(source, jobs, budget / 2, most)
             if self.workload.now() + predict(round_tokens(mixed), budget, a, b) > until:
                 break
             times = self.workload.rounds(trainer, mixed, rounds, until)
@@ -671,15 +676,6 @@ class _WhileWriting:
 
     def record(self, rows: float) -> None:
         pass
-
-
-def random_mix(source: random.Random, jobs: Sequence[LoraJob], least: float) -> list[LoraJob]:
-    """Return some of the jobs, of `least` tokens a round; all of them if few draws are so many."""
-    for _ in range(DRAWS):
-        mixed = source.sample(jobs, source.randint(1, len(jobs)))
-        if round_tokens(mixed) >= least:
-            return mixed
-    return list(jobs)
 
 
 def origin_of(base: Base, backend: str = "auto", *, gradient_checkpointing: int = 0) -> Origin:

@@ -39,6 +39,7 @@ from auctune.train.profile import (
     SyntheticWorkload,
     _Measurement,
     measure_profile,
+    random_mix,
     random_shapes,
     round_tokens,
 )
@@ -427,17 +428,23 @@ def test_made_up_rows_have_exactly_the_tokens_that_were_asked_for(
         assert [len(row) for row in rows] == [row_tokens] * num_rows
 
 
-def test_mixes_are_the_same_for_the_same_seed_and_of_the_size_that_is_asked_for() -> None:
+def test_mixes_are_the_same_for_the_same_seed_and_of_the_size_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
     def shapes(seed: int) -> list[list[tuple[int, int]]]:
         source = random.Random(seed)
-        return [random_shapes(source, 128, 1024, 1400) for _ in range(5)]
+        return [random_shapes(source, 128, 256) for _ in range(5)]
 
     assert shapes(1) == shapes(1) != shapes(2)
     for jobs in shapes(3):
         assert len(jobs) == MIX_TASKS
-        assert 1024 <= sum(rows * tokens for rows, tokens in jobs) <= 1400
+        assert all(rows * tokens <= 256 and SMALLEST <= tokens <= 128 for rows, tokens in jobs)
     # The least that there is, where that is more than there is time for.
-    assert random_shapes(random.Random(0), SMALLEST, 1, 1) == [(1, SMALLEST)] * MIX_TASKS
+    assert random_shapes(random.Random(0), SMALLEST, 1) == [(1, SMALLEST)] * MIX_TASKS
+    jobs = [LoraJob(id="a", data=tmp_path, batch_size=n, max_length=32) for n in (1, 2, 4, 8)]
+    for seed in range(20):
+        mixed = random_mix(random.Random(seed), jobs, 100, 300)
+        assert 100 <= round_tokens(mixed) <= 300
 
 
 def test_a_job_that_fails_while_it_is_measured_is_an_error(tiny_base: Base, tmp_path: Path) -> None:
