@@ -114,6 +114,7 @@ def test_a_profile_predicts_passes_of_the_sweep(
         assert point.seconds / 10 < predicted < point.seconds * 10
     batch = profile.reference_batch(32)
     assert profile.compute(60, 50) > profile.throughput(60, 50, batch) > 0
+    assert profile.resident_seconds is not None
     assert 0 < profile.resident_seconds < 10
 
 
@@ -441,9 +442,9 @@ def test_mixes_are_the_same_for_the_same_seed_and_of_the_size_that_is_asked_for(
         assert all(rows * tokens <= 256 and SMALLEST <= tokens <= 128 for rows, tokens in jobs)
     # The least that there is, where that is more than there is time for.
     assert random_shapes(random.Random(0), SMALLEST, 1) == [(1, SMALLEST)] * MIX_TASKS
-    jobs = [LoraJob(id="a", data=tmp_path, batch_size=n, max_length=32) for n in (1, 2, 4, 8)]
+    made = [LoraJob(id="a", data=tmp_path, batch_size=n, max_length=32) for n in (1, 2, 4, 8)]
     for seed in range(20):
-        mixed = random_mix(random.Random(seed), jobs, 100, 300)
+        mixed = random_mix(random.Random(seed), made, 100, 300)
         assert 100 <= round_tokens(mixed) <= 300
 
 

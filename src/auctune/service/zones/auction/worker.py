@@ -65,11 +65,6 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             return job.size.rows_of(share * job.size.samples(epochs, 1.0), epochs)
         return min(job.total_rows, floor(share * job.total_rows + _SLACK))
 
-    def _work(self, zone: AuctionZone, job: AuctionJob) -> float:
-        """Return the work of a job by the profiles, in samples."""
-        work, sample_tokens = zone.supply.work(job.training, job.size), zone.supply.sample_tokens
-        return work.samples(job.size, job.training.epochs, sample_tokens)
-
     def _load_share(self, zone: AuctionZone, job: AuctionJob) -> float:
         """Return the share of a job's work that loading it is."""
         work, sample_tokens = zone.supply.work(job.training, job.size), zone.supply.sample_tokens
@@ -100,10 +95,14 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             is_complete &= missing <= 0
             if missing > MAX_SHORTFALL * due * job.total_rows:
                 zone.note(name, TRAINED_LATER)
-            sold += due * job.task.work
+            sold += due * job.task.work * (1 - load)
             # On slower nodes a task has more work than by the profile.
-            work = zone.supply.work(job.training, job.size)
-            trained += done * work.samples(job.size, job.training.epochs, zone.supply.sample_tokens)
+            work, sample_tokens = (
+                zone.supply.work(job.training, job.size),
+                zone.supply.sample_tokens,
+            )
+            of_profile = work.samples(job.size, job.training.epochs, sample_tokens)
+            trained += done * of_profile * (1 - load)
         if sold:
             # A node that was done early could have trained more.
             slot_seconds = zone.clock.slot_seconds

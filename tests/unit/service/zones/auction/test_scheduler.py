@@ -345,7 +345,7 @@ def test_a_job_is_loaded_in_its_first_slot_and_no_slot_is_sold_more_than_it_has_
     sold_seconds = job.task.throughput["kind"] * SAMPLE_TOKENS * reference
     load_seconds = profile.load_tokens(batch) * reference
     assert load_seconds == pytest.approx(2 * 1.0)
-    trained = []
+    trained: list[int] = []
     while made.zone.state.jobs["a"].phase is not Phase.TRAINED:
         made.pass_slots()
         for (slot, node), (order,) in list(made.executor.orders.items()):
