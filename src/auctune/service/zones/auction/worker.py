@@ -97,12 +97,9 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
                 zone.note(name, TRAINED_LATER)
             sold += due * job.task.work * (1 - load)
             # On slower nodes a task has more work than by the profile.
-            work, sample_tokens = (
-                zone.supply.work(job.training, job.size),
-                zone.supply.sample_tokens,
-            )
-            of_profile = work.samples(job.size, job.training.epochs, sample_tokens)
-            trained += done * of_profile * (1 - load)
+            work = zone.supply.work(job.training, job.size)
+            whole = work.samples(job.size, job.training.epochs, zone.supply.sample_tokens)
+            trained += done * whole * (1 - load)
         if sold:
             # A node that was done early could have trained more.
             slot_seconds = zone.clock.slot_seconds
