@@ -327,21 +327,7 @@ class _Measurement:
         activations, per_parameter = self.activations(budget), self.bytes_per_parameter()
         load, checkpoint, suspend, resident = self.swap_seconds()
         ranks = self.mix_ranks(activations, per_parameter)
-        loads = self.loads(sweep, budget, ranks)
-        for _ in range(MAX_REPEATS):
-            is_far_off = self.margin(predict_left_out(self.passes(sweep), loads)) > LARGE_MARGIN
-            is_as_before = self.is_as_in_sweep(loads, sweep, budget)
-            if (is_as_before and not is_far_off) or self.is_over(REPEATS_END):
-                break
-            known = len(self.not_measured)
-            again = self.sweep(f"speed of passes{_AGAIN}", REPEATS_END)
-            sweep = [*elementwise_min(sweep, again), *sweep[len(again) :]]
-            loads = fastest_loads(loads, self.loads(sweep, budget, ranks, REPEATS_END))
-            # What it was too late for, the first ones have measured.
-            del self.not_measured[known:]
-            if self.is_as_in_sweep(loads, sweep, budget):
-                # It is the device that slows loads down.
-                break
+        sweep, loads = self.undisturbed_loads(sweep, budget, ranks)
         if len(loads) < self.effort.mixes:
             known_loads = f" but {len(loads)} of {self.effort.mixes}" if loads else ""
             self.not_measured.append(f"mixed loads{known_loads}")
@@ -384,6 +370,30 @@ class _Measurement:
             row_tokens=self.row_tokens,
             resident_seconds=resident,
         )
+
+    def undisturbed_loads(
+        self, sweep: list[SweepPoint], budget: int, ranks: Sequence[int]
+    ) -> tuple[list[SweepPoint], list[TimedRound]]:
+        """Return the times of passes and of mixed loads, measured again if they were disturbed.
+
+        Arguments as of `loads`.
+        """
+        loads = self.loads(sweep, budget, ranks)
+        for _ in range(MAX_REPEATS):
+            is_far_off = self.margin(predict_left_out(self.passes(sweep), loads)) > LARGE_MARGIN
+            is_as_before = self.is_as_in_sweep(loads, sweep, budget)
+            if (is_as_before and not is_far_off) or self.is_over(REPEATS_END):
+                break
+            known = len(self.not_measured)
+            again = self.sweep(f"speed of passes{_AGAIN}", REPEATS_END)
+            sweep = [*elementwise_min(sweep, again), *sweep[len(again) :]]
+            loads = fastest_loads(loads, self.loads(sweep, budget, ranks, REPEATS_END))
+            # What it was too late for, the first ones have measured.
+            del self.not_measured[known:]
+            if self.is_as_in_sweep(loads, sweep, budget):
+                # It is the device that slows loads down.
+                break
+        return sweep, loads
 
     def report_progress(self, what: str, share: float) -> None:
         """Report progress, which never goes back."""

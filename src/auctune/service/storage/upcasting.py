@@ -19,7 +19,7 @@ OLDEST_VERSION = 11
 VERSION = 13
 """Version of the log: of the bodies of events."""
 
-SNAPSHOT_VERSION = 8
+SNAPSHOT_VERSION = 9
 """Version of the states in snapshots: raised with any change of a state or of its reducers."""
 
 Upcast = Callable[[Record], Record]
@@ -27,6 +27,11 @@ Upcast = Callable[[Record], Record]
 
 def _charge_without_fraction(body: Record) -> Record:
     return {"carried": None, **body}
+
+
+def _state_without_squares(state: Record) -> Record:
+    # Sizes of data have them by default.
+    return state
 
 
 def _state_without_fractions(state: Record) -> Record:
@@ -40,7 +45,10 @@ EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
 }
 """By version, and by the type of events whose body changed: from that version to the next."""
 
-SNAPSHOT_UPCASTS: Mapping[int, Upcast] = {7: _state_without_fractions}
+SNAPSHOT_UPCASTS: Mapping[int, Upcast] = {
+    7: _state_without_fractions,
+    8: _state_without_squares,
+}
 """By version: from the state in a snapshot of that version to the next. A snapshot of a version
 that no chain of steps leads from is skipped, and the log is folded: the other way to change states.
 """
