@@ -99,8 +99,8 @@ def test_a_measured_profile_holds_together(
     shares = [share for _, share in said]
     assert (shares[0], shares[-1]) == (0, 1)
     assert shares == sorted(shares)
-    # Nothing was left out, as there was time for all of it.
-    assert profile.not_measured == ()
+    # Nothing was left out, as there was time for all of it; others may be at work meanwhile.
+    assert set(profile.not_measured) <= {BUSY}
     assert {what for what, _ in said} >= {"speed of passes", "task switches", "mixed loads"}
 
 
