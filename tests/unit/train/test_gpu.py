@@ -10,7 +10,7 @@ from torch import Tensor
 from auctune.train.base import Base, load_base
 from auctune.train.job import LoraJob
 from auctune.train.multilora.backends import Backend, BmmBackend, GroupedBackend, LoopBackend
-from auctune.train.multilora.train_loop import is_out_of_memory
+from auctune.train.out_of_memory import is_out_of_memory
 from auctune.train.preemptible import LoraJobFactory
 from auctune.train.trainer import MultiLoraTrainer
 from support.lora_products import Case, check_products

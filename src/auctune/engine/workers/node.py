@@ -105,7 +105,7 @@ class CancellableTime:
 @contextmanager
 def enough_memory(what: str) -> Iterator[None]:
     """Raise `OutOfMemoryError` in place of what torch, CUDA or Python raise in this block."""
-    from auctune.train.multilora.train_loop import free_cache, is_out_of_memory
+    from auctune.train.out_of_memory import free_cache, is_out_of_memory
 
     try:
         yield

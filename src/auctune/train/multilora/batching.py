@@ -197,6 +197,23 @@ class RowBatcher:
         """Keep the budget: another one would give other bits."""
 
 
+def share_out(rows: Sequence[BatchRow], num_shares: int) -> list[list[BatchRow]]:
+    """Return shares of rows with about equal tokens, for devices that work at the same time.
+
+    They are consecutive units, so that few adapters are in several shares. None exceeds its part
+    of all tokens by more than a unit; where there are few units, some are empty.
+    """
+    shares: list[list[BatchRow]] = [[] for _ in range(num_shares)]
+    total = sum(map(len, rows))
+    before = 0
+    for unit in units_of(rows):
+        tokens = sum(map(len, unit))
+        # By where its middle lies, which for the first one may be the end of the first share.
+        shares[-((2 * before + tokens) * num_shares // (-2 * total)) - 1] += unit
+        before += tokens
+    return shares
+
+
 def fill(
     units: Sequence[tuple[BatchRow, ...]], budget: int, *, is_packed: bool
 ) -> list[tuple[BatchRow, ...]]:
