@@ -12,7 +12,8 @@ At most half of a slot goes into tokenizing, in equal shares: a task whose data 
 a later slot, in which tokenizing continues, and the others train in this one. The tokens are kept
 from one slot to the next.
 
-It also trains the jobs of a pool.
+It also trains the jobs of a pool. On a node of several devices it computes on the first one, and
+leads the processes of the others; it ends when one of them does.
 """
 
 import math
@@ -21,7 +22,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -130,6 +131,7 @@ class NodeWorker:
         # torch takes seconds to import; only workers do.
         import torch
 
+        from auctune.engine.runtime.devices import node_devices
         from auctune.train.adapter_files import KEPT_EPOCHS
         from auctune.train.base import load_base
         from auctune.train.tiny import tiny_folder
@@ -142,8 +144,12 @@ class NodeWorker:
         if settings.base == "tiny":
             what = "building the tiny base (once on this machine)"
             tiny_folder(cache, progress=partial(self._report_preparing, what))
-        self.base = load_base(
-            settings.base, cache=cache, device=settings.device, dtype=settings.dtype
+        self._resources = ExitStack()
+        load = partial(
+            load_base, settings.base, cache=cache, device=settings.device, dtype=settings.dtype
+        )
+        self.base, self._devices = self._resources.enter_context(
+            node_devices(settings, self._end, load)
         )
         self._throughput = ThroughputEstimator(unix_time)
         self._training_lock = TrainingLock(cache)
@@ -155,10 +161,26 @@ class NodeWorker:
             mode="exact" if settings.mode == "exact" else "fused",
             token_budget=settings.token_budget,
             kept_epochs=KEPT_EPOCHS,
+            devices=self._devices,
         )
+
+    def _end(self, error: Exception) -> None:
+        """End this process: without one of its devices it may wait forever within a pass.
+
+        The parent starts it again.
+        """
+        try:
+            raise error
+        except Exception:
+            traceback.print_exc()
+            self._parent.exit(1)
 
     def run(self) -> None:
         """Serve requests until the parent requests a stop."""
+        with self._resources:
+            self._serve()
+
+    def _serve(self) -> None:
         from auctune.train.profile import origin_of
 
         self._parent.send(
@@ -204,6 +226,7 @@ class NodeWorker:
         return {
             "backend": settings.backend,
             "gradient_checkpointing": settings.gradient_checkpointing,
+            "devices": self._devices,
         }
 
     def _measure(self) -> None:

@@ -29,9 +29,9 @@ from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import choose_backend
 from auctune.train.multilora.batching import BatchRow, MicroBatch, units_of
+from auctune.train.multilora.device_group import DeviceGroup
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import BatchRowFactory, TaskRows, count_data, data_size
-from auctune.train.multilora.device_group import DeviceGroup
 from auctune.train.multilora.train_loop import compute_references
 from auctune.train.out_of_memory import run_or_out_of_memory
 from auctune.train.reproducible import deterministic, prepare_deterministic

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from peft import LoraConfig
 from torch import Tensor, distributed
 
+from auctune.domain.errors import AuctuneError
 from auctune.train.multilora.batching import BatchRow, MicroBatch
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.weights import AdapterWeights, new_weights
@@ -39,7 +40,7 @@ Parts = Sequence[Sequence[MicroBatch]]
 _Verb = Literal["train", "evaluate", "log_probabilities"]
 
 
-class DeviceLostError(RuntimeError):
+class DeviceLostError(AuctuneError):
     """The process of a device of the node has ended."""
 
 
@@ -162,7 +163,7 @@ def join_devices(folder: Path, device: torch.device, number: int, num_devices: i
     is_cuda = device.type == "cuda"
     distributed.init_process_group(
         "nccl" if is_cuda else "gloo",
-        store=distributed.FileStore(str(folder / "store"), num_devices),
+        store=distributed.FileStore(str(folder / "store"), num_devices),  # type: ignore[attr-defined]
         rank=number,
         world_size=num_devices,
         device_id=device if is_cuda else None,
@@ -321,8 +322,7 @@ class Follower:
     def _add(self, request: AddAdapter) -> bool:
         config = LoraConfig(
             r=request.rank,
-            # PEFT's annotation is narrower than what it takes.
-            lora_alpha=request.alpha,  # type: ignore[arg-type]
+            lora_alpha=request.alpha,
             lora_dropout=request.dropout,
             use_rslora=request.use_rslora,
         )
