@@ -84,7 +84,7 @@ def open_node(settings: NodeSettings, lost: list[DeviceLostError] | None = None)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
     on_lost = ([] if lost is None else lost).append
-    load = partial(load_base, settings.base, cache=folder)
+    load = partial(load_base, settings.base, cache=folder, device=settings.device)
     try:
         with node_devices(settings, on_lost, load) as (base, devices):
             yield Node(settings, base, devices)
@@ -315,6 +315,17 @@ def test_memory_that_runs_out_on_another_device_makes_passes_smaller(
         assert trainer.budget is not None
         assert trainer.budget < BUDGET
     assert_close(found, {job.id: alone[job.id] for job in jobs[:2]})
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are no two GPUs")
+def test_two_gpus_train_what_one_does(folder: Path, jobs: list[LoraJob], tmp_path: Path) -> None:
+    with open_node(replace(settings_of(folder, 2), device="cuda")) as node:
+        two = train(make_trainer(node.base, node.devices), jobs[:2], tmp_path / "two")
+        one = train(make_trainer(node.base, None), jobs[:2], tmp_path / "one")
+    for job, state in one.items():
+        found, expected = two[job].tensors["adapter"], state.tensors["adapter"]
+        torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-3)
 
 
 def test_a_market_trains_on_a_node_of_several_devices(in_cache: Path, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class NodeTypeConfig(BaseModel):
     device: str = Field(
         default="cpu",
         description="`cpu`, `cuda` or `cuda:N`. A GPU of this machine takes one node, of one zone; "
-        "on a cluster with an address Ray gives each node a GPU of its own. Nodes on a CPU share "
+        "on a cluster with an address Ray gives each node GPUs of its own. Nodes on a CPU share "
         "its memory: all nodes of this machine, and on a cluster those that name the same "
         "`resource`",
     )
@@ -39,7 +39,7 @@ class NodeTypeConfig(BaseModel):
         default=1,
         description="how many devices each node computes on [together]"
         "(../explanation/training.md#several-devices): GPUs from `device` on, or processes of "
-        'a CPU; more than 1 only with `mode = "fused"`',
+        'a CPU, each with `threads`; more than 1 only with `mode = "fused"`',
         examples=[4],
     )
     profile: RelativePath | None = Field(

@@ -116,9 +116,9 @@ class LanguageZoneConfig(ZoneConfig):
         default=None,
         description="cores of this machine for all workers of the zone together. Default: "
         "[its part](../explanation/service.md#zones-that-share-a-machine) of those that no zone "
-        "states, by its number of workers: its nodes; `max_jobs` x `n_max`; the pool; or as many "
-        "workers as the sites hold. A worker that has less than a core for each thread is sold as "
-        "so much slower",
+        "states, by its number of workers: its nodes, each times its `devices`; `max_jobs` x "
+        "`n_max`; the pool; or as many workers as the sites hold. A worker that has less than a "
+        "core for each thread is sold as so much slower",
         examples=[1.5],
     )
     max_length: Count = Field(

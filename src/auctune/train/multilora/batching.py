@@ -7,6 +7,7 @@ row longer than the budget goes alone. Sums of gradients do not depend on the cu
 What is cut are units: a row, or the two rows of a pair, which stay together.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -208,8 +209,9 @@ def share_out(rows: Sequence[BatchRow], num_shares: int) -> list[list[BatchRow]]
     before = 0
     for unit in units_of(rows):
         tokens = sum(map(len, unit))
-        # By where its middle lies, which for the first one may be the end of the first share.
-        shares[-((2 * before + tokens) * num_shares // (-2 * total)) - 1] += unit
+        # By where its middle lies in all tokens; the first device always has some.
+        middle = (2 * before + tokens) * num_shares / (2 * total)
+        shares[math.ceil(middle) - 1 if before else 0] += unit
         before += tokens
     return shares
 
