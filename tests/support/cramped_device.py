@@ -24,5 +24,5 @@ class CrampedStep(ForwardBackward):
 
 
 def main(parent: ParentChannel[DeviceReply, DeviceRequest], argument: dict[str, Any]) -> None:
-    device.ForwardBackward = CrampedStep  # type: ignore[misc]
+    device.ForwardBackward = CrampedStep  # type: ignore[attr-defined]
     device.main(parent, argument)
