@@ -301,7 +301,7 @@ def test_a_device_that_cannot_be_used_is_refused_by_its_own_words(folder: Path) 
     assert not lost
 
 
-def test_memory_that_runs_out_on_another_device_makes_passes_smaller(
+def test_memory_that_runs_out_on_another_device_makes_passes_smaller_and_refuses_a_large_adapter(
     folder: Path,
     jobs: list[LoraJob],
     alone: dict[str, Checkpoint],
@@ -311,6 +311,10 @@ def test_memory_that_runs_out_on_another_device_makes_passes_smaller(
     monkeypatch.setattr(devices, "DEVICE_WORKER", "support.cramped_device")
     with open_node(settings_of(folder, 2)) as node:
         trainer = make_trainer(node.base, node.devices)
+        large = replace(jobs[0], id="large", rank=16)
+        with pytest.raises(MemoryError, match="a device of the node has no room for the adapter"):
+            trainer.load(large, tmp_path / "large")
+        assert not trainer.loaded
         found = train(trainer, jobs[:2], tmp_path)
         assert trainer.budget is not None
         assert trainer.budget < BUDGET

@@ -1,17 +1,20 @@
-"""A further device of a node whose memory holds passes of 25 tokens at most."""
+"""A further device of a node whose memory holds passes of 25 tokens and ranks of 8 at most."""
 
 from typing import Any
 
 import torch
+from peft import LoraConfig
 
 from auctune.engine.messages.devices import DEVICE_MESSAGES, DeviceReply, DeviceRequest
 from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.workers import device
+from auctune.train.multilora import device_group
 from auctune.train.multilora.batching import MicroBatch
 from auctune.train.multilora.step import ForwardBackward
+from auctune.train.multilora.weights import AdapterWeights, new_weights
 
 MESSAGES = DEVICE_MESSAGES
-MAX_TOKENS = 25
+MAX_TOKENS, MAX_RANK = 25, 8
 
 
 class CrampedStep(ForwardBackward):
@@ -24,5 +27,12 @@ class CrampedStep(ForwardBackward):
 
 
 def main(parent: ParentChannel[DeviceReply, DeviceRequest], argument: dict[str, Any]) -> None:
+    def cramped(name: str, config: LoraConfig, *args: Any, **options: Any) -> AdapterWeights:
+        if config.r > MAX_RANK:
+            # No machine's addresses reach that far, so that the allocator itself refuses.
+            torch.empty(1 << 60, dtype=torch.uint8)
+        return new_weights(name, config, *args, **options)
+
+    device_group.new_weights = cramped  # type: ignore[attr-defined]
     device.ForwardBackward = CrampedStep  # type: ignore[attr-defined]
     device.main(parent, argument)

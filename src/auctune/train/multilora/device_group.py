@@ -248,16 +248,20 @@ class DeviceGroup:
         self, verb: _Verb, step: ForwardBackward, parts: Parts, counted: Collection[str] = ()
     ) -> list[Any] | MicroBatch:
         own, *others = parts
-        busy = [device for device in self._numbers if any(others)]
+        # Few rows are computed here alone.
+        busy = self._numbers if any(others) else range(0)
         if busy:
             names = sorted(counted) if verb == "log_probabilities" else _adapters(parts)
             for device in busy:
                 self._send(device, _request(verb, others[device - 1], names, sorted(counted)))
             values = [step.adapted.adapters[name].values for name in names]
             self._communicate(_broadcast, values)
-        results, failed = _run_all(verb, step, own, counted)
-        for device in busy:
-            done, batches = self._receive(device), others[device - 1]
+        try:
+            results, failed = _run_all(verb, step, own, counted)
+        finally:
+            # Whatever happens here, their next replies are those to later requests.
+            replies = [self._receive(device) for device in busy]
+        for done, batches in zip(replies, others, strict=False):
             if done.failed is not None:
                 failed = batches[done.failed]
             ran = zip(batches, done.arrays, strict=False)

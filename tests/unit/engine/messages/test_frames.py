@@ -137,7 +137,10 @@ EXAMPLES = [
         RunPasses(verb="evaluate", adapters=[], counted=[], passes=[], arrays=(TOKENS[:0],) * 2),
         RunPasses(
             verb="log_probabilities", adapters=["a"], counted=["a"], arrays=(TOKENS, TOKENS),
-            passes=[[RowHeader("a", -(2**63), 1, 0.1, 0.2, -inf)], [RowHeader("b", 1, 1, 1.0, 0.0, 0.0)]],
+            passes=[
+                [RowHeader("a", -(2**63), 1, 0.1, 0.2, -inf)],
+                [RowHeader("b", 1, 1, 1.0, 0.0, 0.0)],
+            ],
         ),
     ]),
     (DeviceReply, DEVICE_MESSAGES.replies, [
