@@ -144,7 +144,9 @@ class MultiLoraTrainer:
             else backend
         )
         self.adapted = AdaptedModel(base.fresh_model(), chosen)
-        step = ForwardBackward(self.adapted, checkpointing=checkpointing)
+        step = ForwardBackward(
+            self.adapted, checkpointing=checkpointing, uses_graphs=mode == "fused"
+        )
         batcher: MicroBatcher = (
             RowBatcher(exact_budget, is_packed=step.is_packed)
             if mode == "exact"

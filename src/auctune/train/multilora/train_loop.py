@@ -125,7 +125,10 @@ class TrainLoop:
         self, failed: MicroBatch, tasks: Sequence[TrainingTask]
     ) -> list[TrainingTask]:
         """Reduce the budget after memory ran out; return a task that cannot continue, if any."""
+        has_room = self.step.body.release()
         free_cache()
+        if has_room:
+            return []
         if failed.num_units > 1:
             self.batcher.reduce_budget(failed)
             return []
