@@ -18,7 +18,8 @@ from triton.testing import do_bench
 
 from auctune.train.multilora import triton_kernels as kernels
 from auctune.train.multilora.dropout import num_dropped_levels
-from auctune.train.multilora.triton_kernels import AdapterTable, Dropout, TokenBlocks
+from auctune.train.multilora.transfer import to_device
+from auctune.train.multilora.triton_kernels import AdapterTable, Dropout, TokenBlocks, block_arrays
 
 # In and out features of Llama 3's 8B: k and v; q and o; gate and up; down.
 SHAPES = ((4096, 1024), (4096, 4096), (4096, 14_336), (14_336, 4096))
@@ -39,16 +40,17 @@ def measure(
     weights = [torch.randn(size, device=CUDA, dtype=TYPE) for size in sizes]
     gradients = [torch.zeros(size, device=CUDA) for size in sizes]
     offsets = np.array([[(0, rank * wide) for rank in ranks]])
-    table = AdapterTable.build(weights, gradients, offsets, ranks, [7], CUDA)
+    places = np.array(ranks, np.int32), np.array([7])
+    table = AdapterTable.build(weights, gradients, offsets, *places, CUDA)
     length = num_tokens // len(ranks)
-    segments = [(n * length, (n + 1) * length, n) for n in range(len(ranks))]
+    segments = np.array([(n * length, (n + 1) * length, n) for n in range(len(ranks))], np.int32)
     dropout = Dropout(
         np.arange(num_tokens),
         np.arange(num_tokens, dtype=np.int32),
         np.full(len(ranks), num_dropped_levels(rate), np.int32),
     )
-    scales = [1.0] * len(ranks)
-    blocks = TokenBlocks.build(segments, scales, CUDA, dropout=dropout if rate else None)
+    arrays = block_arrays(segments, np.ones(len(ranks), np.float32), dropout if rate else None)
+    blocks = TokenBlocks.of(segments, to_device(arrays, CUDA))
     x = torch.randn(num_tokens, wide, device=CUDA, dtype=TYPE)
     y = torch.randn(num_tokens, narrow, device=CUDA, dtype=TYPE)
     frozen = torch.randn(narrow, wide, device=CUDA, dtype=TYPE)

@@ -13,7 +13,8 @@ from auctune.domain.dataset import read_dataset
 from auctune.train.base import Base, load_base
 from auctune.train.checkpoint import load_latest
 from auctune.train.job import LoraJob
-from auctune.train.multilora.backends import Backend, BmmBackend, GroupedBackend, LoopBackend
+from auctune.train.multilora.backends import Backend
+from auctune.train.multilora.segment_backends import BmmBackend, GroupedBackend, LoopBackend
 from auctune.train.rows import tokenize
 from auctune.train.trainer import MultiLoraTrainer
 from support.peft_alone import (
@@ -132,6 +133,22 @@ def test_eight_unlike_adapters_come_out_as_if_alone(
     train_together(trainer, jobs, folder)
     for number, job in enumerate(jobs):
         assert_close(weights_of(trainer, job), oracle(family, number))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checkpointing", [0, 1], ids=["plain", "checkpointing"])
+def test_kernels_of_triton_give_what_peft_gives_alone(
+    bases: dict[str, Base], folder: Path, oracle: Oracle, checkpointing: int
+) -> None:
+    # Few, as the interpreter is slow; with and without dropout, on other modules.
+    numbers = (0, 3, 6)
+    jobs = [make_job(folder, "llama", number) for number in numbers]
+    trainer = MultiLoraTrainer(
+        bases["llama"], backend="triton", token_budget=96, checkpointing=checkpointing
+    )
+    train_together(trainer, jobs, folder)
+    for number, job in zip(numbers, jobs, strict=True):
+        assert_close(weights_of(trainer, job), oracle("llama", number))
 
 
 def test_modules_that_see_all_tokens_as_one_row_come_out_as_peft_alone(

@@ -13,11 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from triton.runtime.interpreter import InterpretedFunction
 
 from auctune.train.base import Base
 from support.small_bases import build_model, build_tokenizer
 
 CUDA = torch.device("cuda:0")
+# Names of the Triton kernels that were launched; on this device they compute nothing.
+launched: list[str] = []
 
 
 class _Mode(FakeTensorMode):  # type: ignore[no-untyped-call]
@@ -59,6 +62,10 @@ def _apply(module: nn.Module, move: Callable[[Tensor], Tensor]) -> nn.Module:
     return module
 
 
+def _launch(kernel: InterpretedFunction[Any], *_: Any, **__: Any) -> None:
+    launched.append(kernel.__name__)
+
+
 @contextmanager
 def fake_cuda(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
     """Let tensors be fake, on the CPU and on a GPU of a compute capability."""
@@ -78,6 +85,7 @@ def fake_cuda(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
         mock.patch.object(torch.cuda, "get_rng_state", return_value=state),
         mock.patch.object(torch.cuda, "set_rng_state"),
         mock.patch.object(torch.cuda, "synchronize"),
+        mock.patch.object(InterpretedFunction, "run", _launch),
         mode,
         _Values(),  # type: ignore[no-untyped-call]
     ):
@@ -86,13 +94,15 @@ def fake_cuda(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
         yield
 
 
-def fake_base(family: str = "llama", dtype: torch.dtype = torch.bfloat16) -> Base:
+def fake_base(
+    family: str = "llama", dtype: torch.dtype = torch.bfloat16, num_layers: int = 2
+) -> Base:
     """Return a small base on the fake device; to be called within `fake_cuda`."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         with CUDA:
-            model = build_model(family).requires_grad_(False)
+            model = build_model(family, num_layers=num_layers).requires_grad_(False)
     finally:
         torch.set_default_dtype(before)
     return Base(

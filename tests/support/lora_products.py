@@ -7,8 +7,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from auctune.train.multilora.backends import Backend
-from auctune.train.multilora.plan import LayerSegment
+from auctune.train.multilora.segment_backends import LayerSegment, SegmentBackend
 from auctune.train.multilora.weights import LayerFactors
 
 
@@ -56,7 +55,7 @@ def segments_of(
 
 
 def run(
-    backend: Backend, case: Case, segments: list[LayerSegment], x: Tensor
+    backend: SegmentBackend, case: Case, segments: list[LayerSegment], x: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return y and the gradient of x; both, and gradients of matrices, are added to something."""
     scale = tensor(case.num_tokens, 1, seed=5).to(x.device)
@@ -67,7 +66,7 @@ def run(
 
 
 def check_products(
-    backend: Backend,
+    backend: SegmentBackend,
     case: Case,
     *,
     tolerance: float,

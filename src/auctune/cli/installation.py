@@ -81,7 +81,9 @@ def profile(
     ] = 60.0,
     backend: Annotated[
         str,
-        typer.Option(metavar="NAME", help="As the nodes have it: auto, loop, bmm or grouped."),
+        typer.Option(
+            metavar="NAME", help="As the nodes have it: auto, triton, grouped, bmm or loop."
+        ),
     ] = "auto",
     gradient_checkpointing: Annotated[
         int,

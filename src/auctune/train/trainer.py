@@ -104,7 +104,7 @@ class MultiLoraTrainer:
 
     Args:
         base: the model that all jobs adapt; its weights are shared, not copied.
-        backend: "auto", "loop", "bmm", "grouped", or an instance.
+        backend: "auto", "triton", "grouped", "bmm", "loop", or an instance.
         mode: "fused", or "exact": resumed training is bit-identical to uninterrupted training.
         token_budget: maximum tokens of a micro-batch, padding included, in fused mode; of those
             of all devices together that compute at the same time.
@@ -152,7 +152,9 @@ class MultiLoraTrainer:
             else backend
         )
         self.adapted = AdaptedModel(base.fresh_model(), chosen)
-        step = ForwardBackward(self.adapted, checkpointing=checkpointing)
+        step = ForwardBackward(
+            self.adapted, checkpointing=checkpointing, uses_graphs=mode == "fused"
+        )
         batcher: MicroBatcher = (
             RowBatcher(exact_budget, is_packed=step.is_packed)
             if mode == "exact"

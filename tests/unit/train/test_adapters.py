@@ -1,6 +1,7 @@
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
@@ -9,9 +10,11 @@ from torch import nn
 from auctune.domain.errors import InputError
 from auctune.train.adapter_files import PREFIX
 from auctune.train.multilora.adapters import AdaptedModel, check_config
-from auctune.train.multilora.backends import LoopBackend
-from auctune.train.multilora.plan import PassPlan, Segment, plan_arrays
+from auctune.train.multilora.plan import PassProducts, Routing
+from auctune.train.multilora.segment_backends import LoopBackend
+from auctune.train.multilora.slots import cast
 from auctune.train.multilora.transfer import to_device
+from auctune.train.multilora.weights import AdapterWeights
 from support.small_bases import FAMILIES, build_model
 
 
@@ -22,8 +25,13 @@ def adapted_model(family: str, dtype: torch.dtype = torch.float32) -> AdaptedMod
     return AdaptedModel(model, LoopBackend())
 
 
-def plan(segments: list[Segment], num_tokens: int) -> PassPlan:
-    return PassPlan(segments, to_device(plan_arrays(segments, num_tokens), torch.device("cpu")))
+def products(
+    adapted: AdaptedModel, segments: list[tuple[AdapterWeights, int, int]], num_tokens: int
+) -> PassProducts:
+    table = [(first, end, adapted.adapters.slot(one.name)) for one, first, end in segments]
+    routing = Routing(adapted.adapters, np.array(table, np.int32), num_tokens)
+    tensors = to_device(adapted.backend.arrays(routing), torch.device("cpu"))
+    return adapted.backend.products(routing, tensors)
 
 
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -59,7 +67,7 @@ def test_what_a_layer_takes_are_views_of_the_flat_tensors(dtype: torch.dtype) ->
     adapter = adapted_model("gpt2", dtype).add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
     adapter.values.fill_(2.0)
     adapter.gradients.fill_(3.0)
-    adapter.cast()
+    cast([adapter])
     assert (adapter.compute is adapter.values) == (dtype is torch.float32)
     for a, b, grad_a, grad_b in adapter.layers.values():
         assert a.dtype is b.dtype is dtype
@@ -127,7 +135,7 @@ def test_a_module_that_sees_picked_tokens_is_refused_by_name_and_leaves_the_othe
     # Attention sees whole rows, and so does the other layer's own.
     targets = ["q_proj", "layers.1.mlp.up_proj"]
     two = adapted.add("two", LoraConfig(task_type="CAUSAL_LM", target_modules=targets), seed=0)
-    with adapted.context.active(plan([Segment(two, 0, 6)], 6)):
+    with adapted.context.active(products(adapted, [(two, 0, 6)], 6)):
         adapted.model(input_ids=torch.arange(6).view(2, 3))
 
 
@@ -145,11 +153,11 @@ def test_a_pass_over_other_tokens_than_its_plan_is_refused() -> None:
     adapted = adapted_model("gpt2")
     one = adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
     with (
-        adapted.context.active(plan([Segment(one, 0, 8)], 8)),
+        adapted.context.active(products(adapted, [(one, 0, 8)], 8)),
         pytest.raises(ValueError, match="expected modules that see whole rows"),
     ):
         adapted.model(input_ids=torch.zeros(3, 4, dtype=torch.int64))
-    assert adapted.context.plan is None
+    assert adapted.context.products is None
 
 
 @pytest.mark.parametrize(
@@ -170,10 +178,11 @@ def test_what_is_not_computed_is_refused_by_name(options: dict[str, Any], named:
 
 
 def test_segments_must_lie_one_after_the_other() -> None:
-    one = adapted_model("gpt2").add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
+    adapted = adapted_model("gpt2")
+    one = adapted.add("one", LoraConfig(task_type="CAUSAL_LM"), seed=0)
     for places in (((0, 2), (1, 3)), ((0, 4),), ((0, 1), (2, 2))):
         with pytest.raises(ValueError, match="one after the other in 3 tokens"):
-            plan_arrays([Segment(one, *place) for place in places], 3)
+            products(adapted, [(one, *place) for place in places], 3)
 
 
 def test_tokens_of_no_adapter_are_the_bases_alone() -> None:
@@ -182,7 +191,7 @@ def test_tokens_of_no_adapter_are_the_bases_alone() -> None:
     one.values.fill_(0.5)
     ids = torch.arange(12).view(3, 4)
     expected = adapted.model(input_ids=ids).logits
-    with adapted.context.active(plan([Segment(one, 4, 8)], 12)):
+    with adapted.context.active(products(adapted, [(one, 4, 8)], 12)):
         found = adapted.model(input_ids=ids).logits
     torch.testing.assert_close(found[[0, 2]], expected[[0, 2]])
     assert not torch.isclose(found[1], expected[1], atol=1e-3).all(-1).any()
@@ -198,9 +207,9 @@ def test_the_scale_of_an_adapter_is_exact_on_a_base_in_bfloat16() -> None:
     layer = adapted.model.get_submodule(key)
     layer.weight.zero_()
     one.values.normal_()
-    one.cast()
+    cast([one])
     x = torch.randn(4, 64, 32).bfloat16()
-    with adapted.context.active(plan([Segment(one, 0, 256)], 256)):
+    with adapted.context.active(products(adapted, [(one, 0, 256)], 256)):
         y = layer(x).double()
     a, b = lora_a.double(), lora_b.double()
     expected = 16 / 12 * x.double() @ a.t() @ b.t()

@@ -3,12 +3,12 @@ import torch
 from hypothesis import given
 
 from auctune.domain.errors import InputError
-from auctune.train.multilora.backends import (
-    Backend,
+from auctune.train.multilora.backends import choose_backend
+from auctune.train.multilora.segment_backends import (
     BmmBackend,
     GroupedBackend,
     LoopBackend,
-    choose_backend,
+    SegmentBackend,
     grouped_obstacle,
 )
 from support.lora_products import Case, cases, check_products, run, segments_of, tensor
@@ -21,12 +21,14 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
 @drawn(50)
 @given(case=cases())
-def test_products_and_gradients_are_those_of_their_formulas(backend: Backend, case: Case) -> None:
+def test_products_and_gradients_are_those_of_their_formulas(
+    backend: SegmentBackend, case: Case
+) -> None:
     check_products(backend, case, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
-def test_a_segment_that_is_no_number_leaves_the_others_alone(backend: Backend) -> None:
+def test_a_segment_that_is_no_number_leaves_the_others_alone(backend: SegmentBackend) -> None:
     case = Case(((0, 3), (3, 5), (5, 9)), (8, 8, 8), 9)
     x, segments = tensor(9, case.inputs, seed=1), segments_of(case)
     x[3:5] = torch.nan
@@ -41,7 +43,7 @@ def test_a_segment_that_is_no_number_leaves_the_others_alone(backend: Backend) -
 
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)
-def test_gradients_of_a_base_in_bfloat16_are_added_in_float32(backend: Backend) -> None:
+def test_gradients_of_a_base_in_bfloat16_are_added_in_float32(backend: SegmentBackend) -> None:
     case = Case(((0, 64), (64, 128)), (8, 3), 128)
     segments = segments_of(case, dtype=torch.bfloat16)
     before = [segment.factors.grad_a.clone() for segment in segments]

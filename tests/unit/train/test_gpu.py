@@ -9,7 +9,12 @@ from torch import Tensor
 
 from auctune.train.base import Base, load_base
 from auctune.train.job import LoraJob
-from auctune.train.multilora.backends import Backend, BmmBackend, GroupedBackend, LoopBackend
+from auctune.train.multilora.segment_backends import (
+    BmmBackend,
+    GroupedBackend,
+    LoopBackend,
+    SegmentBackend,
+)
 from auctune.train.out_of_memory import is_out_of_memory
 from auctune.train.preemptible import LoraJobFactory
 from auctune.train.trainer import MultiLoraTrainer
@@ -54,7 +59,9 @@ def trained(trainer: MultiLoraTrainer, some: list[LoraJob], folder: Path) -> dic
 
 @pytest.mark.parametrize("backend", [LoopBackend(), BmmBackend(), GroupedBackend()])
 @pytest.mark.parametrize("ranks", [(1, 3, 64), (8, 8, 8), (17, 5, 32)])
-def test_products_of_odd_segments_are_right(backend: Backend, ranks: tuple[int, ...]) -> None:
+def test_products_of_odd_segments_are_right(
+    backend: SegmentBackend, ranks: tuple[int, ...]
+) -> None:
     case = Case(((0, 7), (7, 40), (53, 54)), ranks, 60, 136, 264)
     check_products(backend, case, tolerance=5e-2, device=DEVICE, dtype=torch.bfloat16)
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from auctune.train.multilora.backends import LoopBackend
 from auctune.train.multilora.dropout import (
     keep_mask,
     keep_scale,
@@ -22,11 +21,13 @@ from auctune.train.multilora.dropout import (
     num_dropped_levels,
     row_key,
 )
-from auctune.train.multilora.plan import LayerSegment
+from auctune.train.multilora.segment_backends import LayerSegment, LoopBackend
+from auctune.train.multilora.transfer import write_buffer
 from auctune.train.multilora.triton_kernels import (
     AdapterTable,
     Dropout,
     TokenBlocks,
+    block_arrays,
     lora_backward,
     lora_down,
     lora_up,
@@ -88,9 +89,13 @@ class Adapters:
                     size += rank * (case.in_features + case.out_features)
             self.weights.append(torch.randn(size, generator=generator).to(device, dtype))
             self.gradients.append(torch.randn(size, generator=generator).to(device))
-        keys = list(map(layer_key, LAYERS))
         self.table = AdapterTable.build(
-            self.weights, self.gradients, self.offsets, case.ranks, keys, torch.device(device)
+            self.weights,
+            self.gradients,
+            self.offsets,
+            np.array(case.ranks, np.int32),
+            np.array(list(map(layer_key, LAYERS))),
+            torch.device(device),
         )
 
     def matrices(self, flat: list[Tensor], layer: int, slot: int) -> tuple[Tensor, Tensor] | None:
@@ -103,18 +108,41 @@ class Adapters:
         return lora_a, flat[slot][at_b : at_b + rank * case.out_features].view(-1, rank)
 
 
-def blocks_of(case: Case, device: str, buffer: Tensor | None = None) -> TokenBlocks:
+def build_blocks(
+    segments: tuple[tuple[int, int, int], ...],
+    scales: list[float],
+    device: str,
+    dropout: Dropout | None = None,
+    *,
+    max_tokens: int,
+    max_segments: int,
+    buffer: Tensor | None = None,
+) -> tuple[TokenBlocks, Tensor]:
+    """Return blocks, and the device memory that they are in."""
+    table = np.array(segments, np.int32).reshape(-1, 3)
+    arrays = block_arrays(
+        table,
+        np.array(scales, np.float32),
+        dropout,
+        max_tokens=max_tokens,
+        max_segments=max_segments,
+    )
+    buffer, tensors = write_buffer(arrays, torch.device(device), buffer)
+    return TokenBlocks.of(table, tensors, max_tokens=max_tokens), buffer
+
+
+def blocks_of(case: Case, device: str, buffer: Tensor | None = None) -> tuple[TokenBlocks, Tensor]:
     places = np.arange(case.num_tokens)
     dropout = Dropout(
         np.array([row_key(3, place // ROW_LENGTH) for place in range(case.num_tokens)]),
         (places % ROW_LENGTH).astype(np.int32),
         np.array([num_dropped_levels(rate) for rate in case.rates], np.int32),
     )
-    return TokenBlocks.build(
+    return build_blocks(
         case.segments,
         case.scales,
-        torch.device(device),
-        dropout=dropout if any(case.rates) else None,
+        device,
+        dropout if any(case.rates) else None,
         max_tokens=case.num_tokens + 20,
         max_segments=len(case.segments) + 1,
         buffer=buffer,
@@ -193,9 +221,9 @@ def check(case: Case, dtype: torch.dtype, device: str, layers: tuple[int, ...]) 
     # bfloat16 off where a GPU rounds: twice the error.
     allowed = 4 * torch.finfo(dtype).eps
     sum_sizes = [torch.zeros_like(tensor) for tensor in weights]
-    blocks = blocks_of(case, device)
+    buffer = None
     for layer in layers:
-        blocks = blocks_of(case, device, blocks.buffer)
+        blocks, buffer = blocks_of(case, device, buffer)
         inputs = Pass.draw(case, dtype, device)
         before = inputs.map(lambda tensor: tensor.cpu().double())
         expected, sizes = before.map(Tensor.clone), before.map(Tensor.abs)
@@ -265,7 +293,7 @@ def test_values_are_those_of_one_product_a_segment(device: str) -> None:
         assert gradients is not None
         segments.append(LayerSegment(first, end, LayerFactors(*matrices, *gradients)))
         scale[first:end] = case.scales[slot]
-    run(adapters, 1, blocks_of(case, device), inputs)
+    run(adapters, 1, blocks_of(case, device)[0], inputs)
     LoopBackend().forward(expected.y, expected.x, segments, scale)
     torch.testing.assert_close(inputs.y, expected.y, rtol=1e-5, atol=1e-4)
 
@@ -276,7 +304,7 @@ def test_tokens_that_are_no_numbers_leave_other_adapters_alone(device: str) -> N
     inputs = Pass.draw(MIXED, torch.float32, device)
     bad = slice(22, 27)
     inputs.x[bad] = inputs.y_gradient[bad] = torch.nan
-    run(adapters, 1, blocks_of(MIXED, device), inputs)
+    run(adapters, 1, blocks_of(MIXED, device)[0], inputs)
     for tensor in (inputs.y, inputs.x_gradient):
         assert tensor[bad].isnan().any()
         assert tensor[:22].isfinite().all()
@@ -301,20 +329,19 @@ def test_equal_inputs_give_equal_bits_and_values_at_the_sizes_of_large_models(ra
     for _ in range(2):
         adapters = Adapters(case, torch.bfloat16, "cuda")
         inputs = Pass.draw(case, torch.bfloat16, "cuda")
-        run(adapters, 0, blocks_of(case, "cuda"), inputs)
+        run(adapters, 0, blocks_of(case, "cuda")[0], inputs)
         results.append([*vars(inputs).values(), *adapters.gradients])
     for one, other in zip(*results, strict=True):
         assert torch.equal(one, other)
 
 
 def test_tables_have_equal_sizes_whatever_the_segments() -> None:
-    def build(*segments: tuple[int, int, int]) -> TokenBlocks:
-        return TokenBlocks.build(
-            segments, [1.0, 2.0], torch.device("cpu"), max_tokens=5000, max_segments=3
-        )
+    def build(*segments: tuple[int, int, int]) -> tuple[TokenBlocks, Tensor]:
+        return build_blocks(segments, [1.0, 2.0], "cpu", max_tokens=5000, max_segments=3)
 
-    one, other = build((0, 5000, 1)), build((0, 2, 1), (7, 4000, 0), (4000, 4999, 1))
-    assert len(one.buffer) == len(other.buffer)
+    one, one_buffer = build((0, 5000, 1))
+    other, other_buffer = build((0, 2, 1), (7, 4000, 0), (4000, 4999, 1))
+    assert len(one_buffer) == len(other_buffer)
     assert one.blocks.shape == other.blocks.shape
     # Tokens of each slot, in order and without a gap, in blocks that are not too long.
     for built, expected in ((one, [(0, 5000, 1)]), (other, other.segments.tolist())):
@@ -336,7 +363,7 @@ def test_a_captured_graph_computes_the_next_pass_and_nothing_waits_for_the_devic
     case, moved = MIXED, replace(MIXED, segments=((0, 3, 2), (3, 40, 0), (41, 55, 1)))
     graphed, eager = (Adapters(case, torch.bfloat16, "cuda") for _ in range(2))
     inputs, expected = (Pass.draw(case, torch.bfloat16, "cuda") for _ in range(2))
-    blocks = blocks_of(case, "cuda")
+    blocks, buffer = blocks_of(case, "cuda")
     # Kernels are compiled by a pass on tensors of its own.
     run(Adapters(case, torch.bfloat16, "cuda"), 1, blocks, inputs.map(Tensor.clone))
     torch.cuda.synchronize()
@@ -346,9 +373,9 @@ def test_a_captured_graph_computes_the_next_pass_and_nothing_waits_for_the_devic
     torch.cuda.set_sync_debug_mode("error")
     try:
         for now in (case, moved):
-            blocks_of(now, "cuda", blocks.buffer)
+            blocks_of(now, "cuda", buffer)
             graph.replay()
-            run(eager, 1, blocks_of(now, "cuda"), expected)
+            run(eager, 1, blocks_of(now, "cuda")[0], expected)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     for one, other in zip(vars(inputs).values(), vars(expected).values(), strict=True):
@@ -362,7 +389,7 @@ import sys
 import numpy as np
 import torch
 from auctune.train.multilora import triton_kernels as kernels
-from auctune.train.multilora.triton_kernels import AdapterTable, Dropout, TokenBlocks
+from auctune.train.multilora.triton_kernels import AdapterTable, Dropout, TokenBlocks, block_arrays
 from support.h100_compiler import compile_for_h100
 
 names = ("_project_down", "_project_up", "_sum_outer_products")
@@ -371,11 +398,14 @@ cpu, dtype, rank, size = torch.device("cpu"), getattr(torch, sys.argv[1]), int(s
 weights = [torch.empty(2 * rank * size, dtype=dtype)]
 offsets = np.array([[[0, rank * size]]] * 20)
 gradients = [one.float() for one in weights]
-table = AdapterTable.build(weights, gradients, offsets, [rank], [5] * 20, cpu)
+ranks, keys = np.array([rank], np.int32), np.array([5] * 20)
+table = AdapterTable.build(weights, gradients, offsets, ranks, keys, cpu)
 dropout = Dropout(np.zeros(64, np.int64), np.zeros(64, np.int32), np.zeros(1, np.int32))
 x, y = torch.empty(64, size, dtype=dtype), torch.empty(64, size, dtype=dtype)
 for masks in (None, dropout):
-    blocks = TokenBlocks.build([(0, 64, 0)], [1.0], cpu, dropout=masks, max_tokens=4096)
+    segments, scales = np.array([[0, 64, 0]], np.int32), np.ones(1, np.float32)
+    arrays = block_arrays(segments, scales, masks, max_tokens=4096)
+    blocks = TokenBlocks.of(segments, list(map(torch.from_numpy, arrays)), max_tokens=4096)
     for layer in (0, 1, 16):
         hidden = kernels.lora_down(x, table, layer, blocks)
         kernels.lora_up(y, hidden, table, layer, blocks)

@@ -61,7 +61,7 @@ _NOT_SUPPORTED = {
 Name = Annotated[str, BeforeValidator(_name)]
 Amount = Annotated[Decimal, BeforeValidator(_money)]
 Kind = Annotated[RowKind, BeforeValidator(_kind)]
-Backend = Literal["auto", "loop", "bmm", "grouped"]
+Backend = Literal["auto", "triton", "grouped", "bmm", "loop"]
 # Far above any real market, and small enough that sums of products stay numbers.
 _MOST = 10**9
 Whole = Annotated[int, Field(ge=0, le=_MOST)]

@@ -31,7 +31,7 @@ class NodeSettings:
         mode: of the trainer, "fused" or "exact".
         threads: of torch on a CPU, in each process.
         token_budget: as of `MultiLoraTrainer`.
-        backend: who multiplies the adapters' matrices: "auto", "loop", "bmm" or "grouped".
+        backend: who multiplies the adapters' matrices, as of `MultiLoraTrainer`.
         gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
         measure_seconds: time limit where it is to measure its device.
         niceness: of the process, 0 to 19: the larger, the less of shared cores it gets.

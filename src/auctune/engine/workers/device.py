@@ -45,7 +45,9 @@ def main(parent: ParentChannel[DeviceReply, DeviceRequest], argument: dict[str, 
         parent.exit(1)
     parent.send(DeviceLoaded(base_digest=base.digest))
     adapted = AdaptedModel(base.fresh_model(), backend)
-    step = ForwardBackward(adapted, checkpointing=settings.gradient_checkpointing)
+    step = ForwardBackward(
+        adapted, checkpointing=settings.gradient_checkpointing, uses_graphs=settings.mode == "fused"
+    )
     follower = Follower(step, base.dtype)
     while not isinstance(request := parent.inbox.get(), Stop):
         if isinstance(request, JoinDevices):

@@ -111,7 +111,7 @@ class AuctionConfig(LanguageZoneConfig):
         description="`fused`: several adapters in one pass, faster; `exact`: an adapter is "
         "bit-identical whatever shares its node. See [The trainer](../explanation/training.md)",
     )
-    backend: Literal["auto", "loop", "bmm", "grouped"] = Field(
+    backend: Literal["auto", "triton", "grouped", "bmm", "loop"] = Field(
         default="auto",
         description="how tokens meet the matrices of their adapters: `auto` chooses by device. See "
         "[The trainer](../explanation/training.md#what-is-fused)",

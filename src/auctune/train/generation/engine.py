@@ -14,10 +14,10 @@ import inspect
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,7 +38,7 @@ from auctune.train.generation.reading import ReadRequest, ReadRows, RequestReade
 from auctune.train.generation.sampler import LogprobReader, Sampler, draw_tokens
 from auctune.train.generation.scoring import ScoreSum
 from auctune.train.generation.text import AnswerPieces, AnswerText, diverged_error
-from auctune.train.multilora.plan import PassPlan, Segment, plan_arrays
+from auctune.train.multilora.plan import PassProducts, Routing
 from auctune.train.multilora.transfer import to_device
 
 # Tokens of a prompt that one step reads: about as long as a step of some answers takes on a CPU.
@@ -146,7 +146,7 @@ class Engine:
         self._kv = KvBatch(base.device)
         # The answers under way, by their rows in `_kv`.
         self._rows: list[_Answer] = []
-        self._plan: PassPlan | None = None
+        self._products: PassProducts | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -244,7 +244,7 @@ class Engine:
     def _load(self, adapter: Path | None) -> str:
         """Return the name of an adapter, which is loaded if it is not yet."""
         # The layers change, and so may the names of adapters.
-        self._plan = None
+        self._products = None
         if adapter is None:
             return _BASE
         answers = (*self._rows, *(one for reading in self._readings for one in reading.answers))
@@ -274,8 +274,8 @@ class Engine:
             last = len(ids) - 1
             for first in range(0, last, self._chunk):
                 end = min(first + self._chunk, last)
-                plan = self._plan_pass([adapter], end - first)
-                logits = self._logits(kv, ids[first:end].unsqueeze(0), plan)
+                products = self._route([adapter], end - first)
+                logits = self._logits(kv, ids[first:end].unsqueeze(0), products)
                 total.add(logits[0], tokenized.labels[first + 1 : end + 1])
                 yield RowScored(len(ids)) if end == last else None
         yield RowsScored(total.score())
@@ -285,8 +285,8 @@ class Engine:
         kv, first = reading.kv, reading.num_read
         if reading.logits is None:
             part = reading.tokens[first : first + self._chunk]
-            plan = self._plan_pass([reading.answers[0].adapter], len(part))
-            logits = self._pass(kv, torch.tensor([part], device=self._base.device), plan)
+            products = self._route([reading.answers[0].adapter], len(part))
+            logits = self._pass(kv, torch.tensor([part], device=self._base.device), products)
             reading.num_read += len(part)
             if reading.num_read < len(reading.tokens):
                 return
@@ -298,27 +298,27 @@ class Engine:
         reading.answers = reading.answers[count:]
         if not reading.answers:
             self._readings.popleft()
-        self._plan = None
+        self._products = None
         yield from self._draw(reading.logits.expand(count, -1), len(self._rows) - count)
 
     def _draw_next(self) -> Iterator[Reply]:
         """Pass the last token of each answer through the model, and draw the next one."""
-        if self._plan is None:
-            self._plan = self._plan_pass([answer.adapter for answer in self._rows], 1)
+        if self._products is None:
+            self._products = self._route([answer.adapter for answer in self._rows], 1)
         ids = torch.tensor([[one.drawn[-1]] for one in self._rows], device=self._base.device)
-        yield from self._draw(self._pass(self._kv, ids, self._plan), 0)
+        yield from self._draw(self._pass(self._kv, ids, self._products), 0)
 
-    def _pass(self, kv: KvBatch, ids: Tensor, plan: PassPlan) -> Tensor:
+    def _pass(self, kv: KvBatch, ids: Tensor, products: PassProducts) -> Tensor:
         """Return the logits after the last of some new tokens [rows, width]: [rows, vocabulary]."""
-        logits: Tensor = self._logits(kv, ids, plan, **self._options)[:, -1].float()
+        logits: Tensor = self._logits(kv, ids, products, **self._options)[:, -1].float()
         return logits
 
-    def _logits(self, kv: KvBatch, ids: Tensor, plan: PassPlan, **options: Any) -> Tensor:
+    def _logits(self, kv: KvBatch, ids: Tensor, products: PassProducts, **options: Any) -> Tensor:
         """Return the logits after new tokens [rows, width]: [rows, width, vocabulary]."""
         width = ids.shape[1]
         starts = torch.tensor(kv.lengths, device=ids.device).unsqueeze(1)
         positions = starts + torch.arange(width, device=ids.device)
-        with self._pool.model.context.active(plan):
+        with self._pool.model.context.active(products):
             found = self._model(
                 input_ids=ids,
                 attention_mask=kv.mask(width),
@@ -331,16 +331,13 @@ class Engine:
         logits: Tensor = found.logits
         return logits
 
-    def _plan_pass(self, adapters: Sequence[str], width: int) -> PassPlan:
-        """Return the plan of rows of adapters; neighbours with the same one are one segment."""
-        segments, first = [], 0
-        for adapter, rows in groupby(adapters):
-            last = first + width * len(list(rows))
-            if adapter != _BASE:
-                segments.append(Segment(self._pool.model.adapters[adapter], first, last))
-            first = last
-        tensors = to_device(plan_arrays(segments, first), self._base.device)
-        return PassPlan(segments, tensors)
+    def _route(self, adapters: Sequence[str], width: int) -> PassProducts:
+        """Return the products of rows of adapters."""
+        model = self._pool.model
+        slots = [-1 if one == _BASE else model.adapters.slot(one) for one in adapters]
+        routing = Routing.of_rows(model.adapters, slots, width * np.arange(len(slots) + 1))
+        tensors = to_device(model.backend.arrays(routing), self._base.device)
+        return model.backend.products(routing, tensors)
 
     def _draw(self, logits: Tensor, first: int) -> Iterator[Reply]:
         """Draw a token for each row from `first` on, from logits [rows, vocabulary]."""
@@ -388,7 +385,7 @@ class Engine:
         self._kv.remove(row)
         self._rows[row] = self._rows[-1]
         self._rows.pop()
-        self._plan = None
+        self._products = None
 
 
 def _last_logits(model: nn.Module) -> dict[str, int]:

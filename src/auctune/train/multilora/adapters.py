@@ -30,6 +30,7 @@ from auctune.train.multilora.backends import Backend
 from auctune.train.multilora.frozen import choose_linear, use_native_gelu
 from auctune.train.multilora.layer import is_plain_linear, patch_linears
 from auctune.train.multilora.plan import PassContext
+from auctune.train.multilora.slots import AdapterSlots
 from auctune.train.multilora.weights import LORA_A, LORA_B, AdapterWeights, new_weights
 
 # Tokens of a row of the pass that finds out which modules see whole rows.
@@ -176,10 +177,13 @@ class AdaptedModel:
         self.device, self._dtype = weights.device, weights.dtype
         self.linear = choose_linear(self.device, self._dtype)
         self.context = PassContext(self.device)
-        self.adapters: dict[str, AdapterWeights] = {}
         self._matched: dict[str | tuple[str, ...], MatchedModules] = {}
         use_native_gelu(model)
-        patch_linears(model, self.context, self.linear, backend)
+        if backend.name == "triton":
+            from auctune.train.multilora.fused_modules import fuse_modules
+
+            fuse_modules(model)
+        self.adapters = AdapterSlots(patch_linears(model, self.context, self.linear))
 
     def add(
         self, name: str, config: LoraConfig, seed: int, *, trains: bool = True
@@ -203,12 +207,12 @@ class AdaptedModel:
         adapter = new_weights(name, config, shapes, self.device, self._dtype, trains=trains)
         if trains:
             _draw(adapter, seed)
-        self.adapters[name] = adapter
+        self.adapters.add(adapter)
         return adapter
 
     def remove(self, name: str) -> None:
         """Remove an adapter, its memory with it."""
-        del self.adapters[name]
+        self.adapters.remove(name)
 
     def _match(self, config: LoraConfig) -> MatchedModules:
         """Return the modules that a configuration names; it takes seconds once for each choice."""

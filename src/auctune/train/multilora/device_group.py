@@ -111,10 +111,12 @@ class PassesDone:
 
     Attributes:
         failed: number of the one that did not fit into memory, after which none was run, or `None`.
+        has_room: whether there is more memory now than there was for that one.
         arrays: of each one, float32: losses and hits by adapter, or log-probabilities by row.
     """
 
     failed: int | None = None
+    has_room: bool = False
     arrays: Sequence[Any] = ()
     type: Literal["passes_done"] = "passes_done"
 
@@ -181,6 +183,8 @@ class DeviceGroup:
         self._followers = followers
         self.num_devices = 1 + (0 if followers is None else len(followers))
         self._names: set[str] = set()
+        # Whether a follower has made room since the last call of `release`.
+        self._has_room = False
 
     def clear(self) -> None:
         """Drop all adapters of an earlier trainer."""
@@ -244,6 +248,16 @@ class DeviceGroup:
         """
         return self._run("log_probabilities", step, parts, adapters)
 
+    def release(self, step: ForwardBackward) -> bool:
+        """Release what passes can do without, after memory ran out; return whether there was any.
+
+        Followers have done so where theirs did.
+        """
+        has_room = step.body.release() or self._has_room
+        self._has_room = False
+        free_cache()
+        return has_room
+
     def _run(
         self, verb: _Verb, step: ForwardBackward, parts: Parts, counted: Collection[str] = ()
     ) -> list[Any] | MicroBatch:
@@ -264,6 +278,7 @@ class DeviceGroup:
         for done, batches in zip(replies, others, strict=False):
             if done.failed is not None:
                 failed = batches[done.failed]
+                self._has_room |= done.has_room
             ran = zip(batches, done.arrays, strict=False)
             results += [_read_result(verb, batch, array, step.device) for batch, array in ran]
         return results if failed is None else failed
@@ -315,8 +330,8 @@ class Follower:
             case AddAdapter():
                 return AdapterAdded(fits=self._add(request))
             case RemoveAdapters(names=names):
-                for name in names:
-                    adapters.pop(name, None)
+                for name in adapters.keys() & set(names):
+                    adapters.remove(name)
             case RunPasses():
                 return self._run(request)
             case ReduceGradients(adapters=names):
@@ -339,7 +354,7 @@ class Follower:
             request.name,
         )
         if adapter is not None:
-            step.adapted.adapters[request.name] = adapter
+            step.adapted.adapters.add(adapter)
         return adapter is not None
 
     def _run(self, request: RunPasses) -> PassesDone:
@@ -353,8 +368,9 @@ class Follower:
         results, failed = _run_all(verb, step, batches, request.counted)
         arrays = [_flat(result).to("cpu", torch.float32).numpy() for result in results]
         if failed is not None:
+            has_room = step.body.release()
             free_cache()
-            return PassesDone(failed=len(results), arrays=arrays)
+            return PassesDone(failed=len(results), has_room=has_room, arrays=arrays)
         return PassesDone(arrays=arrays)
 
 

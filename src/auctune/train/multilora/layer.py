@@ -7,10 +7,10 @@ For a token of adapter i, with scale s_i = alpha_i / r_i, dropout mask m and its
 Base product and all adapters are one node of the autograd graph, whose backward pass adds the
 gradients of A_i and B_i to the adapters' flat tensors and returns that of x. Every linear module of
 a frozen base becomes such a layer: its class changes and not the object, so that ties and names of
-weights stay. Without a plan, or with one whose adapters do not adapt it, it is the base's own.
+weights stay. Outside of a pass, and where no adapter of a pass is on it, it is the base's own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,8 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from auctune.domain.errors import InputError
-from auctune.train.multilora.backends import Backend
-from auctune.train.multilora.dropout import layer_key
 from auctune.train.multilora.frozen import Linear, frozen_bias, frozen_weight, unpacking
-from auctune.train.multilora.plan import LayerSegment, PassContext
+from auctune.train.multilora.plan import PassContext, PassProducts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +32,21 @@ class LayerPass:
     Attributes:
         linear: the product with the frozen weight.
         unpack: what makes that weight [out, in] of the tensor that holds it.
-        backend: of the products with the adapters' matrices.
-        segments: those whose adapters adapt this layer.
-        scale: float32 [N, 1], as of `PassPlan`.
+        products: with the adapters' matrices; `None`: no adapter of the pass is on the layer.
+        layer: its number.
     """
 
     linear: Linear
     unpack: Callable[[Tensor], Tensor]
-    backend: Backend
-    segments: Sequence[LayerSegment]
-    scale: Tensor | None
+    products: PassProducts | None
+    layer: int
 
 
 class _MultiLoraProduct(torch.autograd.Function):
-    """x [N, in], frozen weight [out, in], bias [out], mask bool [N, in], anchor -> y [N, out].
+    """x [N, in], frozen weight [out, in], bias [out], anchor -> y [N, out].
 
-    The weight is as it is stored. Bias may be missing, and so may the mask, where nothing is
-    dropped. All large tensors are saved through autograd, which lets gradient checkpointing drop
-    and recompute them.
+    The weight is as it is stored. Bias may be missing. All large tensors are saved through
+    autograd, which lets gradient checkpointing drop and recompute them.
     """
 
     @staticmethod
@@ -60,58 +55,43 @@ class _MultiLoraProduct(torch.autograd.Function):
         x: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        mask: Tensor | None,
         _anchor: Tensor | None,
         call: LayerPass,
     ) -> Tensor:
         y = call.linear(x, call.unpack(weight), bias)
         ctx.call = call
-        saved: tuple[Tensor, ...] = ()
-        if call.segments:
-            assert call.scale is not None
-            dropped_x = x if mask is None else x * mask
-            saved = call.backend.forward(y, dropped_x, call.segments, call.scale)
-        # Without adapters nothing but the weight is kept.
-        ctx.save_for_backward(x if call.segments else None, weight, mask, *saved)
+        if call.products is None:
+            # Nothing but the weight is kept.
+            ctx.save_for_backward(None, weight)
+        else:
+            ctx.save_for_backward(x, weight, *call.products.forward(y, x, call.layer))
         return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         call: LayerPass = ctx.call
-        x, weight, mask, *saved = ctx.saved_tensors
+        x, weight, *saved = ctx.saved_tensors
         gradient = gradients[0].contiguous()
         grad_x = None
         if ctx.needs_input_grad[0]:
             grad_x = call.linear(gradient, call.unpack(weight).t(), None)
-        if call.segments:
-            assert call.scale is not None
-            # What goes through the adapters alone is dropped.
-            through, dropped_x = grad_x, x
-            if mask is not None:
-                through = None if grad_x is None else torch.zeros_like(grad_x)
-                dropped_x = x * mask
-            call.backend.backward(gradient, dropped_x, saved, call.segments, call.scale, through)
-            if mask is not None and grad_x is not None and through is not None:
-                grad_x.addcmul_(through, mask.to(grad_x.dtype))
-        return grad_x, None, None, None, None, None
+        if call.products is not None:
+            call.products.backward(gradient, x, saved, call.layer, grad_x)
+        return grad_x, None, None, None, None
 
 
 class MultiLoraLayer:
     """Mixed into a linear module of a base, which then routes each token to its own adapter.
 
     Attributes:
-        key: name of the module in the model.
-        layer_key: of its dropout masks.
+        layer: its number in the model.
         context: of the running pass.
         linear: the product with the frozen weight.
-        backend: of the products with the adapters' matrices.
     """
 
-    key: str
-    layer_key: int
+    layer: int
     context: PassContext
     linear: Linear
-    backend: Backend
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out].
@@ -119,27 +99,24 @@ class MultiLoraLayer:
         Raises:
             InputError: if it is given other tokens than those of the pass.
         """
-        plan = self.context.plan
-        segments = [] if plan is None else plan.on_layer(self.key)
-        if not segments and self.linear is functional.linear:
+        products = self.context.products
+        if products is not None and not products.adapts(self.layer):
+            products = None
+        if products is None and self.linear is functional.linear:
             y: Tensor = super().forward(x)  # type: ignore[misc]
             return y
-        tokens = x.reshape(-1, x.shape[-1])
-        scale = mask = anchor = None
-        if segments:
-            assert plan is not None
-            if len(tokens) != plan.num_tokens:
+        tokens = x.reshape(-1, x.shape[-1]).contiguous()
+        anchor = None
+        if products is not None:
+            if len(tokens) != products.num_tokens:
                 # `unrouted_modules` did not find it; the tokens cannot be assigned to adapters.
-                raise InputError(
-                    "target_modules",
-                    f"a module is given {tuple(x.shape)} in a pass over {plan.num_tokens} tokens",
-                    "modules that see whole rows",
-                )
-            scale, anchor = plan.scale, self.context.anchor
-            mask = plan.keep_mask(self.layer_key, x.shape[-1])
-        call = LayerPass(self.linear, unpacking(self), self.backend, segments, scale)
+                found = f"a module is given {tuple(x.shape)} in a pass over "
+                found += f"{products.num_tokens} tokens"
+                raise InputError("target_modules", found, "modules that see whole rows")
+            anchor = self.context.anchor
+        call = LayerPass(self.linear, unpacking(self), products, self.layer)
         y = _MultiLoraProduct.apply(  # type: ignore[no-untyped-call]
-            tokens, frozen_weight(self), frozen_bias(self), mask, anchor, call
+            tokens, frozen_weight(self), frozen_bias(self), anchor, call
         )
         return y.view(*x.shape[:-1], -1)
 
@@ -156,20 +133,20 @@ def is_plain_linear(module: nn.Module) -> bool:
     return is_packed or getattr(kind, "forward", None) in (nn.Linear.forward, Conv1D.forward)
 
 
-def patch_linears(
-    model: PreTrainedModel, context: PassContext, linear: Linear, backend: Backend
-) -> None:
-    """Make every linear module of a frozen model a `MultiLoraLayer`."""
+def patch_linears(model: PreTrainedModel, context: PassContext, linear: Linear) -> list[str]:
+    """Make every linear module of a frozen model a `MultiLoraLayer`; return their names."""
     classes: dict[type[nn.Module], type[nn.Module]] = {}
-    for key, module in model.named_modules():
+    names: list[str] = []
+    for name, module in model.named_modules():
         if is_plain_linear(module):
             if not isinstance(module, MultiLoraLayer):
                 kind = type(module)
                 if kind not in classes:
                     classes[kind] = _fused_class(kind)
                 module.__class__ = classes[kind]
-            module.key, module.layer_key, module.context = key, layer_key(key), context
-            module.linear, module.backend = linear, backend
+            module.layer, module.context, module.linear = len(names), context, linear
+            names.append(name)
+    return names
 
 
 def _fused_class(plain: type[nn.Module]) -> type[nn.Module]:

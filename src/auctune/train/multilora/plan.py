@@ -1,39 +1,23 @@
 """What the fused layers of a model need to know of the running pass: which token is whose.
 
 A pass is over N tokens, in the order in which the model flattens them; those of one adapter's rows
-are a segment. The plan is made once a pass and shared by all layers, which find it in a
-`PassContext`, since a model's forward method has no argument for it. It is set until the backward
-pass has ended: gradient checkpointing runs forward passes within it.
+are a segment. What the adapters' products need of that is made once a pass, and shared by all
+layers, which find it in a `PassContext`, since a model's forward method has no argument for it. It
+is set until the backward pass has ended: gradient checkpointing runs forward passes within it.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from auctune.train.multilora.dropout import keep_mask, keep_scale, num_dropped_levels
-from auctune.train.multilora.weights import AdapterWeights, LayerFactors
-
-
-class Segment(NamedTuple):
-    """Tokens first, first + 1, ..., last - 1 of a pass, which belong to one adapter."""
-
-    adapter: AdapterWeights
-    first: int
-    last: int
-
-
-class LayerSegment(NamedTuple):
-    """Tokens first, first + 1, ..., last - 1 of a pass, and their adapter's matrices on a layer."""
-
-    first: int
-    last: int
-    factors: LayerFactors
+from auctune.train.multilora.slots import AdapterSlots
 
 
 @dataclass(frozen=True)
@@ -49,85 +33,143 @@ class TokenKeys:
     position: NDArray[np.int64]
 
 
-class PassPlan:
-    """Assignment of a pass's tokens to adapters.
+@dataclass(frozen=True)
+class Routing:
+    """Assignment of a pass's tokens to adapters, on the host.
 
-    Args:
-        segments: in the order of their tokens; tokens of none are the base's alone.
-        tensors: those of `plan_arrays`, on the device of the model.
+    Attributes:
+        adapters: those on the model.
+        segments: int32 [segments, 3]: first token, end, and slot, in the order of tokens. Tokens of
+            none are the base's alone.
+        num_tokens: N.
+        keys: of tokens, where adapters drop features; `None`: none are dropped.
+        max_segments: for as many the tables of a backend have room: with equal ones, tables of
+            passes over equally many tokens have equal sizes; `None`: for those that there are.
+    """
+
+    adapters: AdapterSlots
+    segments: NDArray[np.int32]
+    num_tokens: int
+    keys: TokenKeys | None = None
+    max_segments: int | None = None
+
+    def __post_init__(self) -> None:
+        bounds = self.segments[:, :2]
+        places = np.array([0, *bounds.ravel(), self.num_tokens])
+        if (np.diff(places) < 0).any() or (bounds[:, 0] == bounds[:, 1]).any():
+            found = f"segments do not lie one after the other in {self.num_tokens} tokens"
+            raise ValueError(found)
+
+    @classmethod
+    def of_rows(
+        cls,
+        adapters: AdapterSlots,
+        slots: Sequence[int],
+        starts: NDArray[np.integer[Any]],
+        keys: TokenKeys | None = None,
+    ) -> Self:
+        """Return the routing of rows; neighbours of one adapter are one segment.
+
+        Args:
+            adapters, keys: as of the routing.
+            slots: of each row; -1: the base alone.
+            starts: [rows + 1], first token of each row, and the end of the last.
+        """
+        of_rows = np.asarray(slots)
+        changes = np.flatnonzero(np.diff(of_rows)) + 1
+        first, end = np.append(0, changes), np.append(changes, len(of_rows))
+        segments = np.stack([starts[first], starts[end], of_rows[first]], axis=1)
+        chosen = segments[segments[:, 2] >= 0].astype(np.int32)
+        return cls(adapters, chosen, int(starts[-1]), keys)
+
+    @cached_property
+    def slots(self) -> NDArray[np.int32]:
+        """Those that have tokens."""
+        return np.unique(self.segments[:, 2])
+
+    @cached_property
+    def drops(self) -> bool:
+        """Return whether any feature may be dropped."""
+        return self.keys is not None and bool(self.adapters.dropped_levels[self.slots].any())
+
+    @cached_property
+    def scales(self) -> NDArray[np.float32]:
+        """Float32 [slots + 1], as of `AdapterSlots.scales`."""
+        return self.adapters.scales(training=self.keys is not None)
+
+    @cached_property
+    def slot_of_tokens(self) -> NDArray[np.int64]:
+        """Int64 [N], the slot of each token; -1: the base alone."""
+        places = np.array([0, *self.segments[:, :2].ravel(), self.num_tokens])
+        slots = np.full(len(places) - 1, -1, np.int64)
+        slots[1::2] = self.segments[:, 2]
+        return np.repeat(slots, np.diff(places))
+
+    @cached_property
+    def adapted_layers(self) -> list[bool]:
+        """Whether each layer is adapted by an adapter of the pass."""
+        is_on = self.adapters.offsets[:, self.slots, 0] >= 0
+        return [bool(row.any()) for row in is_on]
+
+
+class PassProducts(Protocol):
+    """Products of the tokens of a pass with their adapters' matrices: see `backends`.
 
     Attributes:
         num_tokens: N.
-        scale: float32 [N, 1], s_i k_i of each token: bfloat16 would round it by up to 0.4%, where
-            those who use the adapter have it exactly.
     """
 
-    def __init__(self, segments: Sequence[Segment], tensors: Sequence[Tensor]) -> None:
-        self.segments = tuple(segments)
-        scale, *self._dropout = tensors
-        self.num_tokens, self.scale = len(scale), scale.unsqueeze(1)
+    num_tokens: int
 
-    def on_layer(self, module: str) -> list[LayerSegment]:
-        """Return the segments whose adapters adapt a module."""
-        return [
-            LayerSegment(first, last, factors)
-            for adapter, first, last in self.segments
-            if (factors := adapter.layers.get(module)) is not None
-        ]
+    def adapts(self, layer: int) -> bool:
+        """Return whether any adapter of the pass is on a layer; the others are not asked for."""
 
-    def keep_mask(self, layer_key: int, features: int) -> Tensor | None:
-        """Return which features of a layer's input are kept: bool [N, features]; None: all."""
-        if not self._dropout:
-            return None
-        row, position, dropped = self._dropout
-        return keep_mask(row, position, layer_key, dropped, features)
+    def forward(self, y: Tensor, x: Tensor, layer: int) -> tuple[Tensor, ...]:
+        """Add the adapters' part to y; return what `backward` needs of it.
 
+        Args:
+            y, x: [N, out], [N, in]: output and input of the layer.
+            layer: its number.
+        """
 
-def plan_arrays(
-    segments: Sequence[Segment], num_tokens: int, keys: TokenKeys | None = None
-) -> list[NDArray[Any]]:
-    """Return what a plan needs to know of each token.
+    def backward(
+        self,
+        gradient: Tensor,
+        x: Tensor,
+        saved: Sequence[Tensor],
+        layer: int,
+        grad_x: Tensor | None,
+    ) -> None:
+        """Add to the gradients of the adapters' matrices, and to that of x.
 
-    Args:
-        segments: as of `PassPlan`.
-        num_tokens: N.
-        keys: of tokens, where features are dropped; `None`: none are.
-
-    Returns:
-        float32 [N] scales; where features are dropped, int64 [N] keys of rows, positions, and how
-        many levels of a decision drop a feature.
-    """
-    places = [0, *(place for one in segments for place in (one.first, one.last)), num_tokens]
-    if places != sorted(places) or any(one.first == one.last for one in segments):
-        raise ValueError(f"segments do not lie one after the other in {num_tokens} tokens")
-    scale, levels = np.zeros(num_tokens, np.float32), np.zeros(num_tokens, np.int64)
-    for adapter, first, last in segments:
-        rate = 0.0 if keys is None else float(adapter.config.lora_dropout)
-        scale[first:last] = adapter.scale * keep_scale(rate)
-        levels[first:last] = num_dropped_levels(rate)
-    return [scale] if keys is None or not levels.any() else [scale, keys.row, keys.position, levels]
+        Args:
+            gradient: of y, [N, out], contiguous.
+            x, layer: as of `forward`.
+            saved: what `forward` returned.
+            grad_x: [N, in], or `None` where x needs no gradient.
+        """
 
 
 class PassContext:
-    """Holder of the plan of the running pass, which all fused layers of a model share.
+    """Holder of the products of the running pass, which all fused layers of a model share.
 
     Attributes:
-        plan: of the running pass, if any.
+        products: of the running pass, if any.
         anchor: what has autograd go through a layer whose input needs no gradient: the gradients of
             adapters go straight into their flat tensors.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.plan: PassPlan | None = None
+        self.products: PassProducts | None = None
         self.anchor = torch.zeros((), device=device, requires_grad=True)
 
     @contextmanager
-    def active(self, plan: PassPlan) -> Iterator[None]:
-        """Set the plan for a block; forward and backward pass both belong inside."""
-        if self.plan is not None:
+    def active(self, products: PassProducts) -> Iterator[None]:
+        """Set the products for a block; forward and backward pass both belong inside."""
+        if self.products is not None:
             raise ValueError("a pass is running already; passes do not nest")
-        self.plan = plan
+        self.products = products
         try:
             yield
         finally:
-            self.plan = None
+            self.products = None

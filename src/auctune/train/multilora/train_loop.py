@@ -19,7 +19,6 @@ from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher,
 from auctune.train.multilora.device_group import DeviceGroup, Parts
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import BatchRowFactory, TrainingTask, reference_adapters
-from auctune.train.out_of_memory import free_cache
 from auctune.train.rows import TokenizedRow
 from auctune.train.task_state import take_steps
 
@@ -125,7 +124,8 @@ class TrainLoop:
         self, failed: MicroBatch, tasks: Sequence[TrainingTask]
     ) -> list[TrainingTask]:
         """Reduce the budget after memory ran out; return a task that cannot continue, if any."""
-        free_cache()
+        if self.devices.release(self.step):
+            return []
         if failed.num_units > 1:
             self.batcher.reduce_budget(failed)
             return []

@@ -77,7 +77,7 @@ class AdapterTable:
         gradients: int64 [slots], addresses of flat float32 gradients.
         offsets: int64 [layers, slots, 2], elements before A [rank, in] and B [out, rank] of a
             layer in both flat tensors; -1: the adapter is not on this layer.
-        ranks: int32 [slots].
+        ranks: int32 [slots], 0 of a free one.
         layer_keys: int64 [layers], of `dropout.layer_key`.
         padded_rank: columns of hidden states, a multiple of `rank_tile`.
         rank_tile: ranks that a program computes at once, 16 to 64.
@@ -103,8 +103,8 @@ class AdapterTable:
         weights: Sequence[Tensor | None],
         gradients: Sequence[Tensor | None],
         offsets: npt.NDArray[np.int64],
-        ranks: Sequence[int],
-        layer_keys: Sequence[int],
+        ranks: npt.NDArray[np.int32],
+        layer_keys: npt.NDArray[np.int64],
         device: torch.device,
         buffer: Tensor | None = None,
     ) -> Self:
@@ -115,14 +115,13 @@ class AdapterTable:
                 that is free.
             gradients: flat float32 gradients, as long.
             offsets: [layers, slots, 2].
-            ranks: of each slot; 0 where it is free.
-            layer_keys: of each layer.
+            ranks, layer_keys: as of the table.
             device: of the weights.
             buffer: of an earlier table of as many layers and slots, to be overwritten: a graph that
                 was captured with it uses the new one, which must have equal `padded_rank`,
                 `alignment` and `rank_alignment`.
         """
-        assert all(tensor is None or tensor.dtype == torch.float32 for tensor in gradients)
+        assert all(tensor is None or tensor.dtype is torch.float32 for tensor in gradients)
         addresses = [
             [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
             for tensors in (weights, gradients)
@@ -131,10 +130,10 @@ class AdapterTable:
             offsets[offsets >= 0] % ALIGNMENT
         )
         sizes = {tensor.element_size() for tensor in weights if tensor is not None}
-        max_rank = max([MIN_DOT_SIZE, *ranks])
+        max_rank = max(MIN_DOT_SIZE, int(ranks.max()))
         rank_tile = min([triton.next_power_of_2(max_rank), *(MAX_RANK_TILE[n] for n in sizes)])
         arrays: list[npt.NDArray[Any]] = [np.array(values, np.int64) for values in addresses]
-        arrays += [offsets, np.array(ranks, np.int32), np.array(layer_keys, np.int64)]
+        arrays += [offsets, ranks, layer_keys]
         buffer, (by_slot, sums, places, slot_ranks, keys) = write_buffer(arrays, device, buffer)
         return cls(
             weights=by_slot,
@@ -145,7 +144,7 @@ class AdapterTable:
             padded_rank=triton.cdiv(max_rank, rank_tile) * rank_tile,
             rank_tile=rank_tile,
             alignment=ALIGNMENT if is_aligned else 1,
-            rank_alignment=math.gcd(ALIGNMENT, *ranks),
+            rank_alignment=math.gcd(ALIGNMENT, *ranks.tolist()),
             buffer=buffer,
         )
 
@@ -165,6 +164,52 @@ class Dropout:
     levels: npt.NDArray[np.int32]
 
 
+def block_arrays(
+    segments: npt.NDArray[np.int32],
+    scales: npt.NDArray[np.float32],
+    dropout: Dropout | None = None,
+    *,
+    max_tokens: int | None = None,
+    max_segments: int | None = None,
+) -> list[npt.NDArray[Any]]:
+    """Return what `TokenBlocks` has on the device.
+
+    Args:
+        segments: int32 [segments, 3], first token, end and slot, in any order; tokens in none keep
+            the frozen model's values.
+        scales: float32 [slots].
+        dropout: what decides the masks; `None`: nothing is dropped.
+        max_tokens, max_segments: as many as the tables have room for; by default what they need.
+            Equal limits give tables of equal sizes, whatever the segments.
+
+    Raises:
+        ValueError: if a limit is too small.
+    """
+    table = segments[np.argsort(segments[:, 2], kind="stable")]
+    first, end, slot = table.T
+    size = block_size(_num_tokens(segments) if max_tokens is None else max_tokens)
+    counts = -(-(end - first) // size)
+    # Blocks of a segment are numbered from 0.
+    number = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
+    starts = np.repeat(first, counts) + number * size
+    ends = np.minimum(starts + size, np.repeat(end, counts))
+    blocks = np.stack([starts, ends, np.repeat(slot, counts)], axis=1)
+    if max_segments is None:
+        max_segments = len(table)
+    max_blocks = len(blocks) if max_tokens is None else max_tokens // size + max_segments
+    slot_counts = np.bincount(slot, minlength=len(scales))
+    segment_starts = np.append(0, slot_counts.cumsum()).astype(np.int32)
+    arrays: list[npt.NDArray[Any]] = [
+        _with_empty_rows(blocks, max_blocks),
+        _with_empty_rows(table, max_segments),
+        segment_starts,
+        scales,
+    ]
+    if dropout is not None:
+        arrays += [dropout.row_keys, dropout.positions, dropout.levels]
+    return arrays
+
+
 @dataclass(frozen=True)
 class TokenBlocks:
     """Assignment of the tokens of one pass to adapters, on the device.
@@ -178,9 +223,8 @@ class TokenBlocks:
         scales: float32 [slots].
         dropout: row keys, positions and levels of `Dropout`; `None`: nothing is dropped.
         size: tokens of a block.
-        num_active: adapters that have tokens.
+        num_active: adapters that have tokens, at most.
         end: tokens that a pass must have, at least.
-        buffer: device memory of all tensors.
     """
 
     blocks: Tensor
@@ -191,67 +235,36 @@ class TokenBlocks:
     size: int
     num_active: int
     end: int
-    buffer: Tensor
 
     @classmethod
-    def build(
+    def of(
         cls,
-        segments: Sequence[tuple[int, int, int]],
-        scales: Sequence[float],
-        device: torch.device,
+        segments: npt.NDArray[np.int32],
+        tensors: Sequence[Tensor],
         *,
-        dropout: Dropout | None = None,
         max_tokens: int | None = None,
-        max_segments: int | None = None,
-        buffer: Tensor | None = None,
     ) -> Self:
-        """Write the blocks of a pass to a device by one transfer, without waiting for it.
+        """Return the blocks of a pass.
 
         Args:
-            segments: first token, end and slot, in any order; tokens in none keep the frozen
-                model's values.
-            scales: of each slot.
-            device: of the activations.
-            dropout: what decides the masks; `None`: nothing is dropped.
-            max_tokens, max_segments: as many as the tables have room for; by default what they
-                need. Equal limits give tables of equal sizes, whatever the segments.
-            buffer: of an earlier pass with equal limits, to be overwritten.
-
-        Raises:
-            ValueError: if a limit is too small.
+            segments, max_tokens: as of `block_arrays`.
+            tensors: what that returned, on the device.
         """
-        table = np.array(segments, np.int32).reshape(-1, 3)
-        table = table[np.argsort(table[:, 2], kind="stable")]
-        num_tokens = int((table[:, 1] - table[:, 0]).sum()) if max_tokens is None else max_tokens
-        num_segments = len(table) if max_segments is None else max_segments
-        size = block_size(num_tokens)
-        blocks = [
-            (first, min(first + size, end), slot)
-            for start, end, slot in table.tolist()
-            for first in range(start, end, size)
-        ]
-        counts = np.bincount(table[:, 2], minlength=len(scales))
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        arrays: list[npt.NDArray[Any]] = [
-            _with_empty_rows(np.array(blocks, np.int32), num_tokens // size + num_segments),
-            _with_empty_rows(table, num_segments),
-            starts.astype(np.int32),
-            np.array(scales, np.float32),
-        ]
-        if dropout is not None:
-            arrays += [dropout.row_keys, dropout.positions, dropout.levels]
-        buffer, tensors = write_buffer(arrays, device, buffer)
+        blocks, by_slot, starts, scales, *dropout = tensors
         return cls(
-            blocks=tensors[0],
-            segments=tensors[1],
-            segment_starts=tensors[2],
-            scales=tensors[3],
-            dropout=tuple(tensors[4:]) or None,
-            size=size,
-            num_active=int((counts > 0).sum()),
-            end=int(table[:, 1].max(initial=0)),
-            buffer=buffer,
+            blocks=blocks,
+            segments=by_slot,
+            segment_starts=starts,
+            scales=scales,
+            dropout=tuple(dropout) or None,
+            size=block_size(_num_tokens(segments) if max_tokens is None else max_tokens),
+            num_active=min(len(by_slot), len(scales)),
+            end=int(segments[:, 1].max(initial=0)),
         )
+
+
+def _num_tokens(segments: npt.NDArray[np.int32]) -> int:
+    return int((segments[:, 1] - segments[:, 0]).sum())
 
 
 def block_size(num_tokens: int) -> int:

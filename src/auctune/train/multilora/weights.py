@@ -81,12 +81,6 @@ class AdapterWeights(FlatAdapter):
         """Memory of the values in the number type of passes, where that is another one."""
         return 0 if self.compute is self.values else self.compute.nbytes
 
-    @torch.no_grad()
-    def cast(self) -> None:
-        """Have passes compute with the values as they are now."""
-        if self.compute is not self.values:
-            self.compute.copy_(self.values)
-
 
 def new_weights(
     name: str,
