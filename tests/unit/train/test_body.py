@@ -124,6 +124,22 @@ def test_an_adapter_that_comes_is_where_captured_passes_look() -> None:
     assert adapted.backend.graph_key(stream_of(adapted, [(1, 5)]).routing) != keys[0]
 
 
+def test_passes_that_cannot_be_captured_go_on_as_they_are(
+    loop: AdaptedModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Here is no CUDA.
+    tried, plain = (Body(loop, uses_graphs=uses) for uses in (True, False))
+    for seed in range(5):
+        stream = stream_of(loop, [(0, 17), (1, 30)], seed)
+        count = stream.routing.num_tokens
+        found, expected = (run(loop, body.prepare(stream), count) for body in (tried, plain))
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one, other)
+    assert not tried.num_graphs
+    (record,) = caplog.records
+    assert record.getMessage().startswith("passes run without CUDA graphs: ")
+
+
 @pytest.mark.gpu
 def test_captured_passes_are_those_that_are_not() -> None:
     device = torch.device("cuda", 0)

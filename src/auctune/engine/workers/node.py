@@ -306,6 +306,8 @@ class NodeWorker:
             except OutOfMemoryError as error:
                 # Its checkpoint is complete: the next worker that loads it writes the adapter.
                 unsaved[name] = ErrorRecord.of(error)
+            except OSError as error:
+                unsaved[name] = _later("its adapter cannot be written", error)
         ended = {name for name, result in results.items() if result.state != "training"}
         self._unload({*unsaved, *ended} & self._trainer.loaded)
         self._parent.send(
@@ -370,10 +372,7 @@ class NodeWorker:
                 refused[name] = ErrorRecord.of(error)
                 continue
             except OSError as error:
-                # The log has its path; nothing is wrong with the task.
-                traceback.print_exc()
-                why = AuctuneError(f"a checkpoint cannot be read now ({error.strerror})")
-                refused[name] = replace(ErrorRecord.of(why), unreadable=True)
+                refused[name] = _later("a checkpoint cannot be read", error)
                 continue
             for text in notes:
                 self._note(request, task, text)
@@ -450,6 +449,8 @@ class NodeWorker:
                     writing.result()
             except (CheckpointError, OutOfMemoryError) as error:
                 errors[name] = ErrorRecord.of(error)
+            except OSError as error:
+                errors[name] = _later("a checkpoint cannot be written", error)
 
     def _is_writing(self, writes: Sequence[Future[Path]]) -> bool:
         return not (self._parent.stop_requested.is_set() or all(one.done() for one in writes))
@@ -531,3 +532,12 @@ def main(parent: Parent, argument: dict[str, Any]) -> None:
         parent.send(RequestFailed(error=ErrorRecord.of(error)))
         parent.exit(1)
     worker.run()
+
+
+def _later(what: str, error: OSError) -> ErrorRecord:
+    """Return the error of a task that a disk does not take or give something of now.
+
+    The log has its path; nothing is wrong with the task.
+    """
+    traceback.print_exception(error)
+    return replace(ErrorRecord.of(AuctuneError(f"{what} now ({error.strerror})")), unreadable=True)

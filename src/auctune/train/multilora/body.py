@@ -199,8 +199,11 @@ class Body:
         try:
             if self._pool is None:
                 self._pool = torch.cuda.graph_pool_handle()
-            graph = _Graph(self._adapted, self._eager, stream, self._pool)
-            reason = graph.difference(flat, before)
+            graph = _Graph(self._adapted, self._eager, stream)
+            # It compiles kernels too, which must not happen within a capture.
+            gradient, *expected = graph.results(flat)
+            graph.capture(self._pool)
+            reason = _difference(graph.results(flat, gradient), [gradient, *expected])
         # What a driver or a model raises while it is captured is of any type.
         except Exception as error:
             reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
@@ -222,11 +225,7 @@ class _Graph:
     """
 
     def __init__(
-        self,
-        adapted: AdaptedModel,
-        prepare: Callable[..., BodyPass],
-        stream: TokenStream,
-        pool: Any,
+        self, adapted: AdaptedModel, prepare: Callable[..., BodyPass], stream: TokenStream
     ) -> None:
         self._context = adapted.context
 
@@ -236,13 +235,20 @@ class _Graph:
 
         self._eager = prepare(stream, transfer)
         self.products, self.inputs = self._eager.products, self._eager.inputs
-        self._forward, self._backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        self._graphs: tuple[torch.cuda.CUDAGraph, torch.cuda.CUDAGraph] | None = None
+        self._hidden = self._gradient = torch.empty(0)
+
+    def capture(self, pool: Any) -> None:
+        """Capture both passes, in memory of a pool that graphs share, as one runs at a time."""
+        self._graphs = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        # Other threads of the process may use the device meanwhile.
+        options = {"pool": pool, "capture_error_mode": "thread_local"}
         with self._context.active(self.products):
-            with torch.cuda.graph(self._forward, pool=pool):
+            with torch.cuda.graph(self._graphs[0], **options):
                 hidden = self._eager.hidden()
             self._hidden = hidden.detach()
             self._gradient = torch.zeros_like(self._hidden)
-            with torch.cuda.graph(self._backward, pool=pool):
+            with torch.cuda.graph(self._graphs[1], **options):
                 torch.autograd.backward(hidden, self._gradient)
 
     def write(self, arrays: Sequence[NDArray[Any]]) -> None:
@@ -251,40 +257,46 @@ class _Graph:
 
     def hidden(self) -> Tensor:
         """Run the forward pass; the backward pass follows by autograd."""
+        if self._graphs is None:
+            return self._eager.hidden()
         found: Tensor = _Replay.apply(self._context.anchor, self)  # type: ignore[no-untyped-call]
         return found
 
     def replay_forward(self) -> Tensor:
         """Return the last hidden states."""
-        self._forward.replay()
+        assert self._graphs is not None
+        self._graphs[0].replay()
         return self._hidden
 
     def replay_backward(self, gradient: Tensor) -> None:
         """Add to the gradients of adapters, from that of the hidden states."""
+        assert self._graphs is not None
         self._gradient.copy_(gradient)
-        self._backward.replay()
+        self._graphs[1].replay()
 
-    def difference(self, flat: Sequence[Tensor], before: Sequence[Tensor]) -> str:
-        """Return in what the graph differs from the same pass without it; empty: in nothing.
+    def results(self, flat: Sequence[Tensor], gradient: Tensor | None = None) -> list[Tensor]:
+        """Return a gradient of the hidden states, these, and what the pass adds to others.
 
         Args:
-            flat: gradients of the adapters of the pass, which both passes add to.
-            before: what they were.
+            flat: gradients of the adapters of the pass.
+            gradient: of the hidden states; `None`: a random one.
         """
+        before = [one.clone() for one in flat]
         with self._context.active(self.products):
-            hidden = self._eager.hidden()
-            gradient = torch.randn_like(hidden)
+            hidden = self.hidden()
+            gradient = torch.randn_like(hidden) if gradient is None else gradient
             torch.autograd.backward(hidden, gradient)
-        expected = [one - old for one, old in zip(flat, before, strict=True)]
-        middle = [one.clone() for one in flat]
-        found = self.replay_forward().clone()
-        self.replay_backward(gradient)
-        added = [one - old for one, old in zip(flat, middle, strict=True)]
-        for one, other in zip([found, *added], [hidden.detach(), *expected], strict=True):
-            error, size = float((one - other).norm()), float(other.norm())
-            if not error <= _ROUNDING * size:
-                return f"a captured pass differs by {error:.3g} of {size:.3g}"
-        return ""
+        added = [one - old for one, old in zip(flat, before, strict=True)]
+        return [gradient, hidden.detach().clone(), *added]
+
+
+def _difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> str:
+    """Return in what the results of a captured pass differ from others; empty: in nothing."""
+    for one, other in zip(found, expected, strict=True):
+        error, size = float((one - other).norm()), float(other.norm())
+        if not error <= _ROUNDING * size:
+            return f"a captured pass differs by {error:.3g} of {size:.3g}"
+    return ""
 
 
 class _Replay(torch.autograd.Function):
