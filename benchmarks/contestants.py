@@ -32,7 +32,6 @@ from auctune.train.trainer import MultiLoraTrainer
 BUDGETS = {"cpu": 512, "cuda": 4096}
 """Tokens of a micro-batch."""
 _WORDS = ("market", "price", "node", "task", "slot", "bid", "cost", "value")
-_ROWS = 64
 _LEARNING_RATE = 1e-3
 
 
@@ -75,7 +74,15 @@ class Fixture:
         words = base.tokenizer(" ".join(_WORDS), add_special_tokens=False)["input_ids"]
         self._tokens_per_word = len(words) / len(_WORDS)
 
-    def job(self, rows: int, tokens: int, *, shortest: int | None = None, rank: int = 8) -> LoraJob:
+    def job(
+        self,
+        rows: int,
+        tokens: int,
+        *,
+        shortest: int | None = None,
+        rank: int = 8,
+        num_rows: int = 64,
+    ) -> LoraJob:
         """Return a job with batches of `rows` rows.
 
         Args:
@@ -83,14 +90,15 @@ class Fixture:
             tokens: of each row; of the longest, if there is a shortest.
             shortest: tokens of the shortest row, about; lengths are drawn evenly.
             rank: of the adapter.
+            num_rows: of its data.
         """
         self.num_jobs += 1
         path = self.folder / f"data-{self.num_jobs}.jsonl"
         generator = np.random.default_rng(self.num_jobs)
         if shortest is None:
-            lengths = np.full(_ROWS, 2 * tokens)
+            lengths = np.full(num_rows, 2 * tokens)
         else:
-            lengths = generator.integers(shortest, tokens, size=_ROWS, endpoint=True)
+            lengths = generator.integers(shortest, tokens, size=num_rows, endpoint=True)
         with path.open("w") as file:
             for length in np.maximum(2, lengths / self._tokens_per_word).astype(int):
                 text = " ".join(generator.choice(_WORDS, size=length))

@@ -22,7 +22,7 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from auctune.device_profile import read_profile
+from auctune.device_profile import Profile, read_profile
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.generation import (
@@ -52,7 +52,7 @@ from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer
 from contestants import BUDGETS, Fixture, FusedLoop, peak_flops, synchronize
 from random_bases import random_llama, random_llama_folder
-from training import BATCH, FROZEN, PEFT, TRL, WARM_UP, Case, Figure, speed
+from training import BATCH, FROZEN, PEFT, SHORTEST, TRL, WARM_UP, Case, Figure, speed
 
 ROOT = Path(__file__).parents[1]
 RANKS = (4, 8, 16, 16, 32, 32, 64, 64)
@@ -277,27 +277,38 @@ def faulty(
     return found
 
 
-BIDS = (
-    ("weather", 4.0, 0, 6, 8),
-    ("support", 6.5, 0, 7, 16),
-    ("mood", 3.0, 0, 7, 4),
-    ("sums", 5.0, 0, 7, 64),
-    ("travel", 2.5, 1, 7, 8),
-    ("garden", 4.5, 1, 7, 32),
-    ("recipes", 3.0, 2, 7, 16),
-)
 MARKET_SLOT_SECONDS = 8
+# Two groups of bids, each for all of three slots: a bid takes a quarter of the node.
+GROUPS = ((8, 16, 4, 64), (8, 32, 16, 64))
+GROUP_SLOTS = 3
+EPOCHS = 4
+SAMPLE_TOKENS = 64
+NUM_BIDS = sum(map(len, GROUPS))
 
 
-def market_file(base: Path, profile: Path, device: torch.device) -> str:
-    """Return a market of seven bids on one node."""
-    data = ROOT / "examples" / "first-market" / "data"
+def filling_job(fixture: Fixture, profile: Profile, tokens: int, rank: int) -> LoraJob:
+    """Return a job with as many rows of mixed lengths as fill a bid's share of its slots."""
+    rows, longest = 8, max(64, tokens)
+    mean = (SHORTEST + longest) // 2
+    sold = profile.throughput(MARKET_SLOT_SECONDS, SAMPLE_TOKENS, rows * mean)
+    room = int(GROUP_SLOTS * sold * SAMPLE_TOKENS / EPOCHS)
+    job = fixture.job(rows, longest, shortest=SHORTEST, rank=rank, num_rows=2 * room // mean + 1)
+    ends = itertools.accumulate(len(row) for row in fixture.rows(job))
+    count = sum(1 for _ in itertools.takewhile(lambda end: end <= room, ends))
+    job.data.write_text("\n".join(job.data.read_text().splitlines()[:count]))
+    return job
+
+
+def market_file(base: Path, profile: Path, fixture: Fixture, device: torch.device) -> str:
+    """Return a market of one node, all of which is sold: bids of mixed ranks and row lengths."""
     lines = [
         'title = "GPU"',
         f'base = "{base}"',
         f'dtype = "{dtype_of(device)}"',
-        "slots = 8",
+        f"slots = {GROUP_SLOTS * len(GROUPS)}",
         f"slot_seconds = {MARKET_SLOT_SECONDS}",
+        "threads = 1",
+        f"sample_tokens = {SAMPLE_TOKENS}",
         "[auction]",
         'pricing = "exponential"',
         "compute_low = 0.0000005",
@@ -312,18 +323,22 @@ def market_file(base: Path, profile: Path, device: torch.device) -> str:
         'id = "one"',
         'type = "one"',
     ]
-    for name, bid, arrival, deadline, rank in BIDS:
-        lines += [
-            "[[bids]]",
-            f'id = "{name}"',
-            f'data = "{data / f"{name}.jsonl"}"',
-            f"bid = {bid}",
-            f"arrival = {arrival}",
-            f"deadline = {deadline}",
-            "epochs = 4",
-            f"rank = {rank}",
-            "learning_rate = 0.001",
-        ]
+    for group, ranks in enumerate(GROUPS):
+        for rank in ranks:
+            job = filling_job(fixture, read_profile(profile), tokens_of(device), rank)
+            lines += [
+                "[[bids]]",
+                f'id = "{job.id}"',
+                f'data = "{job.data}"',
+                "bid = 10.0",
+                f"arrival = {GROUP_SLOTS * group}",
+                f"deadline = {GROUP_SLOTS * (group + 1) - 1}",
+                f"epochs = {EPOCHS}",
+                f"batch_size = {job.batch_size}",
+                f"max_length = {job.max_length}",
+                "truncate = true",
+                f"rank = {rank}",
+            ]
     return "\n".join(lines)
 
 
@@ -332,64 +347,66 @@ def dtype_of(device: torch.device) -> str:
 
 
 def market(place: Place) -> Iterator[Figure]:
-    """Measure a node, and run a market of seven bids on it until all adapters are there."""
+    """Measure a node, and run a market on it until all adapters are there."""
     device, folder = place.device, place.folder
     base = random_llama_folder("llama-1b", device, place.shared)
     free(device)
     auctune, out, profile = [sys.executable, "-m", "auctune"], folder / "out", folder / "one.json"
     options = ["--device", str(device), "--dtype", dtype_of(device), "--threads", "1"]
-    seconds = "20" if device.type == "cuda" else "10"
-    measured = ["profile", "--base", str(base), "--out", str(profile), "--seconds", seconds]
+    measured = ["profile", "--base", str(base), "--out", str(profile), "--seconds", "20"]
     subprocess.run([*auctune, *measured, *options], check=True)
-    (folder / "market.toml").write_text(market_file(base, profile, device))
+    fixture = Fixture(folder, load_base("tiny", cache=base_cache()))
+    (folder / "market.toml").write_text(market_file(base, profile, fixture, device))
     started = time.time()
     command = [*auctune, "run", str(folder / "market.toml"), "--out", str(out)]
     code = subprocess.run(command, cwd=ROOT).returncode
     adapters = list(out.glob("tasks/*/adapter"))
-    found = (
-        f"{len(adapters)} of {len(BIDS)} bids, exit code {code}, in {time.time() - started:.0f} s"
-    )
-    yield Figure(MARKET, found, "all", len(adapters) == len(BIDS) and code == 0)
-    trained = slots_of(out / "state" / "auctune.db")
+    seconds = time.time() - started
+    found = f"{len(adapters)} of {NUM_BIDS} bids, exit code {code}, in {seconds:.0f} s"
+    yield Figure(MARKET, found, "all", len(adapters) == NUM_BIDS and code == 0)
+    if not adapters:
+        return
+    trained = trained_slots(out / "state" / "auctune.db")
     # A folder gets its name once it is complete.
     first = min(adapters, key=lambda adapter: adapter.stat().st_ctime)
-    seconds_sold = sum(
+    in_slots = sum(
         min(slot.seconds, MARKET_SLOT_SECONDS)
-        for slot in trained
-        if first.parent.name in slot.tokens
+        for slot in trained.values()
+        if first.parent.name in slot.jobs
     )
-    beyond = first.stat().st_ctime - started - seconds_sold
+    beyond = first.stat().st_ctime - started - in_slots
     yield Figure(FIRST_ADAPTER, f"{beyond:.0f} s", "<= 60 s", beyond <= 60)
-    pace = sum(sum(slot.tokens.values()) for slot in trained) / sum(s.seconds for s in trained)
-    ratio = read_profile(profile).tokens_per_second() / pace
-    num_short = sum(slot.seconds > MARKET_SLOT_SECONDS for slot in trained)
-    text = f"{ratio:.0%}, {num_short} of {len(trained)} slots short"
+    sold = json.loads((out / "report.json").read_text())["utilization"]["compute"]
+    full = [number for number in trained if sold[number][0] > 0.9]
+    used = sum(trained[number].seconds for number in full)
+    ratio = used / sum(MARKET_SLOT_SECONDS * sold[number][0] for number in full) if full else 0.0
+    num_short = sum(slot.seconds > MARKET_SLOT_SECONDS for slot in trained.values())
+    text = (
+        f"{ratio:.0%} in {len(full)} slots of {MARKET_SLOT_SECONDS} s that were sold whole; "
+        f"{num_short} of {len(trained)} slots short"
+    )
     yield Figure(SOLD, text, ">= 90%, no slot short", ratio >= 0.9 and not num_short)
 
 
 @dataclass
 class TrainedSlot:
-    """A slot of a node: how long it took, and tokens trained by task."""
+    """A slot of a node: how long it took, and the jobs that it trained."""
 
     seconds: float
-    tokens: dict[str, int]
+    jobs: set[str]
 
 
-def slots_of(database: Path) -> list[TrainedSlot]:
-    """Return the slots of a market of one node, by its log."""
+def trained_slots(database: Path) -> dict[int, TrainedSlot]:
+    """Return the slots of a market of one node by number, by its log."""
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute(
             "select slot, job, body from events where type = 'job.trained' order by seq"
         ).fetchall()
     slots: dict[int, TrainedSlot] = {}
-    before: dict[str, int] = {}
-    for number, job, text in rows:
-        body = json.loads(text)
-        slot = slots.setdefault(number, TrainedSlot(body["seconds"], {}))
-        tokens = body["result"]["tokens"]
-        slot.tokens[job] = tokens - before.get(job, 0)
-        before[job] = tokens
-    return list(slots.values())
+    for number, job, body in rows:
+        slot = slots.setdefault(number, TrainedSlot(json.loads(body)["seconds"], set()))
+        slot.jobs.add(job)
+    return slots
 
 
 def slots(place: Place) -> Iterator[Figure]:
@@ -554,7 +571,7 @@ Part = Callable[[Place], Iterator[Figure]]
 PARTS: dict[str, tuple[Part, float]] = {
     "tests": (tests, 120.0),
     "speed": (speeds, 140.0),
-    "market": (market, 130.0),
+    "market": (market, 150.0),
     "slots": (slots, 200.0),
     "answers": (answers, 100.0),
     "exports": (exports, 90.0),
