@@ -167,13 +167,14 @@ class PeftLoop:
             self.autocasts = self._seconds(autocasts=True) < self._seconds(autocasts=False)
 
     def step(self) -> Step:
-        taken, tokens = 0.0, 0
-        for index, optimizer in enumerate(self.optimizers):
-            self.model.set_adapter(f"a{index}")
-            batch = next(self.batches[index])
-            taken += seconds(partial(self._step, optimizer, batch), self.device)
-            tokens += int((batch["labels"] != IGNORE_INDEX).sum())
-        return Step(taken, tokens)
+        steps = [self._step_of(index) for index in range(len(self.optimizers))]
+        return Step(sum(one.seconds for one in steps), sum(one.tokens for one in steps))
+
+    def _step_of(self, index: int) -> Step:
+        self.model.set_adapter(f"a{index}")
+        batch = next(self.batches[index])
+        taken = seconds(partial(self._step, self.optimizers[index], batch), self.device)
+        return Step(taken, int((batch["labels"] != IGNORE_INDEX).sum()))
 
     def _optimizer(self, index: int) -> torch.optim.AdamW:
         self.model.set_adapter(f"a{index}")
@@ -190,8 +191,7 @@ class PeftLoop:
 
     def _seconds(self, *, autocasts: bool) -> float:
         self.autocasts = autocasts
-        self.step()
-        return min(self.step().seconds for _ in range(2))
+        return min(self._step_of(0).seconds for _ in range(3))
 
 
 def batches(
