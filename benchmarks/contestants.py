@@ -1,7 +1,6 @@
 """Contestants of `benchmarks/training.py`: each takes one step of the same work at a time."""
 
 import json
-import math
 import sys
 import threading
 import time
@@ -352,15 +351,27 @@ def flops_per_token(model: PreTrainedModel, *, has_head: bool = True) -> int:
     return 4 * (matrices if has_head else matrices - head.numel())
 
 
-def peak_flops(device: torch.device, dtype: torch.dtype) -> tuple[float, str]:
-    """Return operations a second of the device at best, and where the number is from."""
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-        if ("H100" in name and "HBM3" in name) or "H200" in name:
-            return 989e12, "989 TFLOP/s, data sheet"
-    size = 8192 if device.type == "cuda" else 2048
-    one, other = torch.rand(2, size, size, device=device, dtype=dtype)
-    best = min(seconds(lambda: one @ other, device) for _ in range(5))
-    found = 2 * size**3 / best
-    digits = max(0, 2 - math.floor(math.log10(found / 1e12)))
-    return found, f"{found / 1e12:.{digits}f} TFLOP/s, a product of {size} x {size} matrices"
+class Peak:
+    """Operations a second of a device at best: the data sheet's, else of one product of matrices.
+
+    Attributes:
+        source: where the number is from.
+    """
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self._device = device
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+        self._is_known = ("H100" in name and "HBM3" in name) or "H200" in name
+        self._size = 8192 if device.type == "cuda" else 2048
+        self._dtype = dtype
+        number = f"{self.flops() / 1e12:,.3g} TFLOP/s"
+        product = f"a product of {self._size} x {self._size} matrices in each turn"
+        self.source = f"{number}, {'data sheet' if self._is_known else product}"
+
+    def flops(self) -> float:
+        """Return the number, measured now unless it is the data sheet's."""
+        if self._is_known:
+            return 989e12
+        one, other = self._matrices
+        best = min(seconds(lambda: self._linear(one, other, None), self._device) for _ in range(3))
+        return 2 * self._size**3 / best

@@ -6,8 +6,8 @@
 | --- | --- |
 | tests | the tests marked `gpu`: the trainer's, its kernels', and a worker of each kind; the market's kernels are compiled meanwhile |
 | speed | Llama's 8B shape beside PEFT, TRL and the frozen base alone (`benchmarks/training.py`), the 1B shape, and torch's profiler of a step of 8 adapters |
-| market | `auctune run` on the 1B shape: seven bids of ranks 4 to 64, sold, trained and exported |
-| slots | a node's worker trains 8 tasks of the 8B shape in slots of 60 s |
+| slots | a node's worker trains 8 tasks of the 8B shape, a slot of 60 s between two short ones |
+| market | `auctune run` on the 1B shape: a node that is sold whole to eight bids of ranks 4 to 64 |
 | answers | the 8B shape: 16 answers of 8 adapters at once, by auctune's own engine; by vLLM, if AUCTUNE_VLLM names its interpreter |
 | exports | the 8B shape: adapters pass their check, planted faults do not |
 | kernels | `benchmarks/lora_kernels.py` |

@@ -50,7 +50,7 @@ from auctune.train.base import Base, load_base
 from auctune.train.export import ExportError, export_adapter
 from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer
-from contestants import BUDGETS, Fixture, FusedLoop, peak_flops, synchronize
+from contestants import BUDGETS, Fixture, FusedLoop, Peak, synchronize
 from random_bases import random_llama, random_llama_folder
 from training import BATCH, FROZEN, PEFT, SHORTEST, TRL, WARM_UP, Case, Figure, speed
 
@@ -141,8 +141,7 @@ def speeds(place: Place) -> Iterator[Figure]:
     """Compare the trainer with others on the 8B shape; measure the 1B shape; profile a step."""
     device, tokens = place.device, tokens_of(place.device)
     base = random_llama("llama-8b", device)
-    _, peak = peak_flops(device, base.dtype)
-    yield Figure("peak", peak)
+    yield Figure("peak", Peak(device, base.dtype).source)
     fixture = Fixture(place.folder, base)
     goals = {FROZEN: 1.2, PEFT: 4.5, BATCH: 1.5, TRL: 1.3}
     yield from speed(fixture, Case(8, 1, tokens), goals, 5)
@@ -299,7 +298,7 @@ def filling_job(fixture: Fixture, profile: Profile, tokens: int, rank: int) -> L
     return job
 
 
-def market_file(base: Path, profile: Path, fixture: Fixture, device: torch.device) -> str:
+def market_file(base: Path, measured: Path, fixture: Fixture, device: torch.device) -> str:
     """Return a market of one node, all of which is sold: bids of mixed ranks and row lengths."""
     lines = [
         'title = "GPU"',
@@ -316,7 +315,7 @@ def market_file(base: Path, profile: Path, fixture: Fixture, device: torch.devic
         "memory_low = 0.0001",
         "memory_high = 0.01",
         "[node_types.one]",
-        f'profile = "{profile}"',
+        f'profile = "{measured}"',
         f'device = "{device}"',
         "energy_cost = 0.01",
         "[[nodes]]",
@@ -325,7 +324,7 @@ def market_file(base: Path, profile: Path, fixture: Fixture, device: torch.devic
     ]
     for group, ranks in enumerate(GROUPS):
         for rank in ranks:
-            job = filling_job(fixture, read_profile(profile), tokens_of(device), rank)
+            job = filling_job(fixture, read_profile(measured), tokens_of(device), rank)
             lines += [
                 "[[bids]]",
                 f'id = "{job.id}"',
@@ -351,12 +350,12 @@ def market(place: Place) -> Iterator[Figure]:
     device, folder = place.device, place.folder
     base = random_llama_folder("llama-1b", device, place.shared)
     free(device)
-    auctune, out, profile = [sys.executable, "-m", "auctune"], folder / "out", folder / "one.json"
+    auctune, out, measured = [sys.executable, "-m", "auctune"], folder / "out", folder / "one.json"
     options = ["--device", str(device), "--dtype", dtype_of(device), "--threads", "1"]
-    measured = ["profile", "--base", str(base), "--out", str(profile), "--seconds", "20"]
-    subprocess.run([*auctune, *measured, *options], check=True)
+    files = ["--base", str(base), "--out", str(measured)]
+    subprocess.run([*auctune, "profile", *files, *options, "--seconds", "20"], check=True)
     fixture = Fixture(folder, load_base("tiny", cache=base_cache()))
-    (folder / "market.toml").write_text(market_file(base, profile, fixture, device))
+    (folder / "market.toml").write_text(market_file(base, measured, fixture, device))
     started = time.time()
     command = [*auctune, "run", str(folder / "market.toml"), "--out", str(out)]
     code = subprocess.run(command, cwd=ROOT).returncode
@@ -435,25 +434,25 @@ def slots(place: Place) -> Iterator[Figure]:
     with closing(executor):
         while not isinstance(inbox.get()[1], NodeReady):
             pass
-        # The first one warms up, and compiles kernels.
-        lengths = (25.0, 60.0, 60.0) if is_gpu else (5.0, 8.0, 8.0)
+        # The first one warms up, and compiles kernels; of the last one only the start counts.
+        lengths = (20.0, 60.0, 8.0) if is_gpu else (5.0, 8.0, 5.0)
         reports = [
             train_slot(executor, inbox, jobs, folder, number, length)
             for number, length in enumerate(lengths)
         ]
     ends = [(slot[0], slot[-1]) for slot in reports]
-    pace = sum(last[1] - first[1] for first, last in ends[1:]) / sum(
-        last[0] - first[0] for first, last in ends[1:]
-    )
+    _, (first, last), _ = ends
+    pace = (last[1] - first[1]) / (last[0] - first[0])
     idle = [
         after[0] - before[0] - (after[1] - before[1]) / pace
         for (_, before), (after, _) in itertools.pairwise(ends)
     ]
     text = ", ".join(f"{seconds:.2f} s" for seconds in idle)
     yield Figure(IDLE, text, "<= 2 s", max(idle) <= 2)
-    (_, begun), (_, ended) = ends[0], ends[-1]
+    # From the end of one slot's training to that of the next.
+    (_, begun), (_, ended), _ = ends
     share = (ended[1] - begun[1]) / pace / (ended[0] - begun[0])
-    text = f"{share:.1%} of slots of {lengths[-1]:.0f} s"
+    text = f"{share:.1%} of a slot of {lengths[1]:.0f} s"
     yield Figure(TRAINING_SHARE, text, ">= 90%", share >= 0.9)
 
 
@@ -569,10 +568,10 @@ def kernels(place: Place) -> Iterator[Figure]:
 Part = Callable[[Place], Iterator[Figure]]
 # With seconds that each may take. What a CPU leaves out needs a GPU.
 PARTS: dict[str, tuple[Part, float]] = {
-    "tests": (tests, 120.0),
+    "tests": (tests, 130.0),
     "speed": (speeds, 140.0),
+    "slots": (slots, 170.0),
     "market": (market, 150.0),
-    "slots": (slots, 200.0),
     "answers": (answers, 100.0),
     "exports": (exports, 90.0),
     "kernels": (kernels, 40.0),

@@ -8,7 +8,7 @@ The base is a folder, such as `auctune base smollm2` makes, or GPT-2 small with 
 | --- | --- |
 | contestants | of `benchmarks/contestants.py`, on one copy of the base's weights: each takes one step in turn, again and again, after one step of each, on a GPU two, to warm up. A ratio is the median of those within a turn; speeds are medians |
 | rows | equal lengths, and lengths from 16 tokens on, drawn evenly; tokens of padding do not count |
-| MFU | share of the peak: 4 operations a weight of the base and token: adapters are not counted. The peak is the data sheet's, or that of one large product of matrices in the same run |
+| MFU | share of the peak: 4 operations a weight of the base and token: adapters are not counted. The peak is the data sheet's, else that of one large product of matrices in the same turn |
 | memory of 8 tasks | peak while 8 tasks train, against base + 8 x (adapter + optimizer) + activations of one task's micro-batch at the token budget |
 | activations | peak of a pass of 512 tokens beyond the task's own state, by `gradient_checkpointing` |
 | suspend and resume | checkpoint, unload, load of one task |
@@ -43,11 +43,11 @@ from contestants import (
     Fixture,
     FrozenLoop,
     FusedLoop,
+    Peak,
     PeftLoop,
     Step,
     TrlLoop,
     flops_per_token,
-    peak_flops,
     seconds,
 )
 from random_bases import random_gpt2_small
@@ -141,14 +141,16 @@ def speed(
     for _ in range(WARM_UP[fixture.device.type]):
         for loop in loops.values():
             loop.step()
-    turns = [{name: loop.step() for name, loop in loops.items()} for _ in range(repeats)]
+    peak = Peak(fixture.device, fixture.base.dtype)
+    turns, peaks = [], []
+    for _ in range(repeats):
+        turns.append({name: loop.step() for name, loop in loops.items()})
+        peaks.append(peak.flops())
     title = f"{fixture.base.name}, {case}"
-    peak, _ = peak_flops(fixture.device, fixture.base.dtype)
-    model = fixture.base.model
     figures = []
     for name in loops:
-        flops = flops_per_token(model, has_head=name != FROZEN) / peak
-        value = _speed([turn[name] for turn in turns], flops)
+        flops = flops_per_token(fixture.base.model, has_head=name != FROZEN)
+        value = _speed([turn[name] for turn in turns], [flops / one for one in peaks])
         if name == TRL:
             trl = loops[name]
             assert isinstance(trl, TrlLoop)
@@ -159,11 +161,13 @@ def speed(
     return [*figures, *ratios, *missing]
 
 
-def _speed(steps: list[Step], flops: float) -> str:
-    """Return the medians of a contestant; `flops`: seconds a token at the device's peak."""
+def _speed(steps: list[Step], at_peak: list[float]) -> str:
+    """Return the medians of a contestant; `at_peak`: seconds a token at the device's peak."""
     taken = statistics.median(step.seconds for step in steps)
-    pace = statistics.median(step.tokens / step.seconds for step in steps)
-    return f"{1e3 * taken:,.0f} ms, {pace:,.0f} tokens/s, MFU {pace * flops:.0%}"
+    paces = [step.tokens / step.seconds for step in steps]
+    mfu = statistics.median(pace * least for pace, least in zip(paces, at_peak, strict=True))
+    pace = statistics.median(paces)
+    return f"{1e3 * taken:,.0f} ms, {pace:,.0f} tokens/s, MFU {mfu:.0%}"
 
 
 def _ratio(title: str, name: str, turns: list[dict[str, Step]], goal: float | None) -> Figure:
@@ -241,8 +245,7 @@ def suspend_and_resume(fixture: Fixture, repeats: int) -> Figure:
 
 def measure(fixture: Fixture, repeats: int) -> Iterator[Figure]:
     """Yield all figures of a base."""
-    _, peak = peak_flops(fixture.device, fixture.base.dtype)
-    yield Figure("peak", peak)
+    yield Figure("peak", Peak(fixture.device, fixture.base.dtype).source)
     cases = {
         Case(8, 1, 64): {PEFT: 1.5},
         Case(8, 1, 128): {PEFT: 1.5},
