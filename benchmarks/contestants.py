@@ -24,6 +24,7 @@ from transformers.utils import is_flash_attn_2_available
 from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import lora_config
+from auctune.train.multilora.frozen import choose_linear
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 from auctune.train.tokenized_file import read_rows
 from auctune.train.trainer import MultiLoraTrainer
@@ -348,7 +349,7 @@ def flops_per_token(model: PreTrainedModel, *, has_head: bool = True) -> int:
     matrices = sum(p.numel() for p in model.parameters())
     if head is not embeddings:
         matrices -= embeddings.numel()
-    return 4 * (matrices if has_head else matrices - head.numel())
+    return 4 * int(matrices if has_head else matrices - head.numel())
 
 
 class Peak:
@@ -372,6 +373,8 @@ class Peak:
         """Return the number, measured now unless it is the data sheet's."""
         if self._is_known:
             return 989e12
-        one, other = self._matrices
-        best = min(seconds(lambda: self._linear(one, other, None), self._device) for _ in range(3))
+        shape = (2, self._size, self._size)
+        one, other = torch.rand(shape, device=self._device, dtype=self._dtype)
+        linear = choose_linear(self._device, self._dtype)
+        best = min(seconds(lambda: linear(one, other, None), self._device) for _ in range(3))
         return 2 * self._size**3 / best

@@ -123,7 +123,7 @@ def tests(_: Place) -> Iterator[Figure]:
     failed = False
     counts: dict[str, int] = {}
     for file, process in zip(TEST_FILES, running, strict=True):
-        output, _ = process.communicate()
+        output = process.communicate()[0]
         failed |= process.returncode != 0
         if process.returncode:
             print(output[-8000:])

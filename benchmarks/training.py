@@ -124,7 +124,7 @@ def contestants(
         trl.step()
     except Exception as error:
         why = f"did not run: {type(error).__name__}: {str(error)[:200]}"
-        found.append(Figure(f"{fixture.base.name}, {case}: {TRL}", why))
+        found.append(Figure(f"{Path(fixture.base.name).name}, {case}: {TRL}", why))
     else:
         yield TRL, trl
 
@@ -146,7 +146,7 @@ def speed(
     for _ in range(repeats):
         turns.append({name: loop.step() for name, loop in loops.items()})
         peaks.append(peak.flops())
-    title = f"{fixture.base.name}, {case}"
+    title = f"{Path(fixture.base.name).name}, {case}"
     figures = []
     for name in loops:
         flops = flops_per_token(fixture.base.model, has_head=name != FROZEN)
