@@ -133,7 +133,7 @@ bench: $(READY) build/trl/.ready
 	$(BIN)/python benchmarks/auction.py
 	$(BIN)/python benchmarks/scale.py
 	PYTHONPATH=build/trl $(BIN)/python benchmarks/training.py \
-	    $(addprefix --base ,$(wildcard out/smollm2)) --threads 2
+	    $(addprefix --base ,$(wildcard out/smollm2))
 	$(if $(wildcard out/smollm2.json),$(BIN)/python benchmarks/inference.py)
 	$(BIN)/python benchmarks/spot.py
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_ahap.py $(SPOT_DATA))
