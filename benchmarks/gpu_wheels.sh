@@ -5,10 +5,14 @@
 set -euo pipefail
 folder=$1 python=${2:-3.12}
 here=$(dirname "$0")
-packages='accelerate altair annotated-doc annotated-types attrs bitsandbytes datasketch highspy
-  fsspec httpcore2 httpx2 jsonschema jsonschema-specifications pandas peft polars polars-runtime-32
-  py3langid pyarrow pydantic pydantic-core python-dateutil pytz referencing rpds-py setproctitle six
-  structlog tenacity transformers truststore typer typing-extensions typing-inspection tzdata
+packages='accelerate alembic altair annotated-doc annotated-types anyio attrs bitsandbytes
+  datasketch fastapi fsspec greenlet h11 highspy httpcore2 httptools httpx2 hypothesis idna
+  jinja2 jsonschema jsonschema-specifications mako markdown-it-py markupsafe mdurl narwhals
+  orjson packaging pandas peft polars polars-runtime-32 prometheus-client psutil psycopg
+  psycopg-binary py3langid pyarrow pydantic pydantic-core pygments python-dateutil
+  python-multipart pytz referencing rich rpds-py setproctitle shellingham six sniffio
+  sortedcontainers sqlalchemy standardwebhooks starlette structlog tenacity threadpoolctl
+  transformers truststore typer typing-extensions typing-inspection tzdata uvicorn uvloop
   vl-convert-python'
 pins=$(cat "$here/../constraints.txt" "$here/trl.txt")
 packages+=" $(sed -n 's/==.*//p' "$here/trl.txt")"
