@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Collect what `make gpu WHEELS=FOLDER` needs on a machine without network that has CUDA, torch 2.11
-# or later, numba, scipy and pytest: wheels of the pinned releases, about 230 MB.
+# or later, numba, scipy and pytest: wheels of the pinned releases, about 240 MB.
 #   benchmarks/gpu_wheels.sh FOLDER [PYTHON_VERSION]       PYTHON_VERSION of that machine, 3.12
 set -euo pipefail
 folder=$1 python=${2:-3.12}

@@ -287,7 +287,7 @@ def main() -> None:
             print(f"{time.monotonic() - started:5.0f} s  {figure.name}: {figure.value}", flush=True)
             reached = ("yes" if figure.reached else "no") if figure.goal else ""
             table.add_row(figure.name, figure.value, figure.goal, reached)
-    Console().print(table)
+    Console(width=150).print(table)
 
 
 if __name__ == "__main__":
