@@ -22,7 +22,8 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from auctune.device_profile import Profile, read_profile
+from auctune.device_profile import JobWork, Profile, read_profile
+from auctune.domain.data_size import DataSize
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.generation import (
@@ -288,10 +289,15 @@ NUM_BIDS = sum(map(len, GROUPS))
 def filling_job(fixture: Fixture, profile: Profile, tokens: int, rank: int) -> LoraJob:
     """Return a job with as many rows of mixed lengths as fill a bid's share of its slots."""
     rows, longest = 8, max(64, tokens)
-    mean = (SHORTEST + longest) // 2
-    sold = profile.throughput(MARKET_SLOT_SECONDS, SAMPLE_TOKENS, rows * mean)
-    room = int(GROUP_SLOTS * sold * SAMPLE_TOKENS / EPOCHS)
-    job = fixture.job(rows, longest, shortest=SHORTEST, rank=rank, num_rows=2 * room // mean + 1)
+    like = fixture.job(rows, longest, shortest=SHORTEST, rank=rank, num_rows=64)
+    lengths = [len(row) for row in fixture.rows(like)]
+    squares = sum(length**2 for length in lengths)
+    size = DataSize(len(lengths), sum(lengths) / len(lengths), square_tokens=squares / len(lengths))
+    batch, work = profile.batch(like, size), JobWork.of(like, size, [profile])
+    sold = GROUP_SLOTS * profile.throughput(MARKET_SLOT_SECONDS, SAMPLE_TOKENS, batch)
+    room = int(work.tokens(sold, SAMPLE_TOKENS) / EPOCHS)
+    num_rows = 2 * room // int(size.mean_tokens) + 1
+    job = fixture.job(rows, longest, shortest=SHORTEST, rank=rank, num_rows=num_rows)
     ends = itertools.accumulate(len(row) for row in fixture.rows(job))
     count = sum(1 for _ in itertools.takewhile(lambda end: end <= room, ends))
     job.data.write_text("\n".join(job.data.read_text().splitlines()[:count]))

@@ -242,7 +242,7 @@ class Plan:
 
 def speed(profile: Profile) -> float:
     """Return tokens a second in batches as the demo has them."""
-    return profile.tokens_per_second(BATCH_TOKENS)
+    return profile.tokens_per_second(profile.reference_batch(BATCH_TOKENS))
 
 
 def _lines(table: Mapping[str, Any]) -> str:

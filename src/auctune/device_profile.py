@@ -1,22 +1,37 @@
 """What one device can do with one base model, as measured: the numbers behind a node type.
 
-A pass over n tokens takes t(n) = a + b n seconds, and a micro-batch holds at most m tokens. With
-h seconds to take a task up and put it away again, margin e and rows of l tokens on average,
+A pass over n tokens of k adapters, of P_i parameters with n_i tokens each, in rows of l_j tokens,
+takes
 
-    C = (slot - k h) (1 - e) m / (a + b m) / l                 samples per slot, k tasks in turn
-    s = min(alone, share C)                                    samples per slot of one task
-    alone = (slot - h) (1 - e) n / (a ceil(n/m) + b n) / l     n tokens an optimizer batch
+    t = a + b n + c k + d sum n_i P_i + q sum l_j^2        seconds,
 
-and a task of rank r takes r * (features in + out of its modules) * bytes per parameter of memory,
-next to r_b, the base with one micro-batch's activations (Zheng et al., ICPP 2024, constraint 4g
-counts both). It is a JSON file; this module needs no torch.
+with each adapter's optimizer step in c, and a micro-batch holds at most m tokens. Work is counted
+in tokens of the sweep: one adapter of rank 8, rows of l tokens, passes of m tokens, so that one
+takes
+
+    u = a / m + b + c / m + d P_8 + q l                    seconds.
+
+A token of a job of P parameters, with n tokens an optimizer batch, is sold as
+
+    v = (a / m + b + c / n + d P + q sum l_j^2 / n) / u
+
+of these. With h seconds for a task that stays on the node, margin e and samples of s tokens,
+
+    C = (slot - k h) (1 - e) / (u s)                       samples per slot, k tasks in turn
+    s_i = min(alone, share C)                              samples per slot of one task
+    alone = (slot - h) (1 - e) n v / (s t(n))              t(n) of ceil(n / m) passes
+
+and a job is sold the time to load it once beside its tokens. A task of rank r takes r * (features
+in + out of its modules) * bytes per parameter of memory, next to r_b, the base with one
+micro-batch's activations (Zheng et al., ICPP 2024, constraint 4g counts both). It is a JSON file;
+this module needs no torch.
 """
 
 import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
@@ -25,11 +40,15 @@ from pydantic import ConfigDict, TypeAdapter
 
 from auctune.atomic_files import write_atomically
 from auctune.domain.checks import check_count, check_finite, check_positive
+from auctune.domain.data_size import DataSize
 from auctune.domain.errors import InputError
+from auctune.domain.training import TrainingConfig
 from auctune.schema import CheckpointInterval, check_json
 
 # Float32 words that are kept for each parameter of an adapter.
 OPTIMIZER_WORDS = {"adamw": 4, "sgd": 2}  # parameter, gradient and, of AdamW, two moments
+# Of the adapters by which work is counted.
+REFERENCE_RANK = 8
 # A quiet machine measures 0.1 to 0.3.
 LARGE_MARGIN = 0.3
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -78,6 +97,24 @@ class Origin:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """An optimizer batch of one adapter, as far as its time depends on it.
+
+    Attributes:
+        tokens: of its rows, >= 1.
+        parameters: of the adapter.
+        square_tokens: sum of the squares of its rows' tokens.
+    """
+
+    tokens: int
+    parameters: float
+    square_tokens: float
+
+    def __post_init__(self) -> None:
+        check_count(self.tokens, "batch_tokens", 1)
+
+
 @dataclass(frozen=True)
 class SweepPoint:
     """The median time of passes over so many tokens."""
@@ -90,7 +127,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Mix:
-    """Tasks trained together at random, as predicted from the sweep and as measured."""
+    """Tasks trained together at random, as predicted by a fit without them, and as measured."""
 
     __pydantic_config__ = STRICT
 
@@ -112,19 +149,23 @@ class Profile:
             model with a * for each layer's number; of all modules that can be adapted.
         default_modules: names of those that get an adapter if a task names none.
         bytes_per_parameter: of an adapter, its gradient and AdamW's moments.
-        step_seconds, token_seconds: a and b of t = a + b tokens.
+        step_seconds, token_seconds: a and b of the time of a pass.
         micro_batch_tokens: the token budget (m), where the device is busy and memory is left; of
             all devices together.
         base_load_seconds: to load the base, once a process.
         task_load_seconds: to take up a task from its checkpoint.
         checkpoint_seconds: to write one.
         suspend_seconds: to write one and let go of the task.
-        tasks_per_slot: how many tasks a slot is taken to take up and put away (k).
+        tasks_per_slot: how many tasks a slot is taken to have (k).
         margin: share of the predicted speed that is not sold: the 90% quantile of the errors on
             `mixes`.
         sweep, mixes: what was measured.
         not_measured: what the time for measuring was too short for; in its place stands what sells
             too little rather than too much.
+        adapter_seconds, parameter_seconds, square_seconds: c, d and q of the time of a pass.
+        row_tokens: of the rows of the sweep's longer passes (l).
+        resident_seconds: that a task which stays loaded takes from training, to write its
+            checkpoint (h); `None`: each slot takes all tasks up and puts them away.
     """
 
     __pydantic_config__ = STRICT
@@ -148,14 +189,20 @@ class Profile:
     sweep: tuple[SweepPoint, ...]
     mixes: tuple[Mix, ...]
     not_measured: tuple[str, ...] = ()
+    adapter_seconds: float = 0.0
+    parameter_seconds: float = 0.0
+    square_seconds: float = 0.0
+    row_tokens: int = 1
+    resident_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if field.name.endswith(("_seconds", "_gb")):
-                check_finite(getattr(self, field.name), field.name, "a number >= 0")
+            value = getattr(self, field.name)
+            if field.name.endswith(("_seconds", "_gb")) and value is not None:
+                check_finite(value, field.name, "a number >= 0")
         for name in ("memory_gb", "token_seconds", "bytes_per_parameter"):
             check_positive(getattr(self, name), name, "a number > 0")
-        for name in ("micro_batch_tokens", "tasks_per_slot"):
+        for name in ("micro_batch_tokens", "tasks_per_slot", "row_tokens"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"{getattr(self, name)}", "a whole number >= 1")
         if not 0 <= self.margin < 1:
@@ -186,8 +233,12 @@ class Profile:
         """Return the profile of a worker that has a share of the device's time, in (0, 1]."""
         if share == 1.0:
             return self
-        names = [field.name for field in fields(self) if field.name.endswith("_seconds")]
-        return replace(self, **{name: getattr(self, name) / share for name in names})
+        seconds = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name.endswith("_seconds") and getattr(self, field.name) is not None
+        }
+        return replace(self, **{name: value / share for name, value in seconds.items()})
 
     def check_settings(self, place: str, gradient_checkpointing: int, num_devices: int = 1) -> None:
         """Refuse a profile that was measured with other settings than what will train has.
@@ -229,25 +280,70 @@ class Profile:
         """r_b: the base's weights and, charged once, the activations of one micro-batch."""
         return self.base_weights_gb + self.activations_gb
 
+    def waiting_for_checkpoints(self) -> "Profile":
+        """Return the profile of a node that trains nothing while checkpoints are written."""
+        if self.resident_seconds is None:
+            return self
+        return replace(self, resident_seconds=max(self.resident_seconds, self.checkpoint_seconds))
+
     @property
     def task_overhead_seconds(self) -> float:
-        """h: to take one task up and put it away."""
-        return self.task_load_seconds + self.suspend_seconds
+        """h: what a task takes of a slot, besides its passes."""
+        if self.resident_seconds is None:
+            return self._switch_seconds
+        return self.resident_seconds
 
-    def tokens_per_second(self, batch_tokens: int | None = None) -> float:
-        """Speed, less the margin, with optimizer batches of so many tokens; none: full passes."""
-        tokens = batch_tokens or self.micro_batch_tokens
-        passes = math.ceil(tokens / self.micro_batch_tokens)
-        return (
-            (1 - self.margin) * tokens / (self.step_seconds * passes + self.token_seconds * tokens)
+    def batch(self, training: TrainingConfig, size: DataSize, rows: float | None = None) -> Batch:
+        """Return an average batch of a job.
+
+        Args:
+            training: rank, modules and batch size of the job.
+            size: of its data.
+            rows: of the batch; `None`: those of an optimizer batch.
+
+        Raises:
+            InputError: as `adapted_features`.
+        """
+        rows = training.batch_size if rows is None else rows
+        return Batch(
+            tokens=max(1, round(rows * size.mean_tokens)),
+            parameters=training.rank * self.adapted_features(training.target_modules),
+            square_tokens=rows * size.mean_square,
         )
+
+    def reference_batch(self, tokens: int | None = None) -> Batch:
+        """Return a batch of the sweep's own job, of so many tokens; `None`: of a full pass."""
+        tokens = tokens or self.micro_batch_tokens
+        modules = () if self.default_modules else tuple(self.features)
+        parameters = REFERENCE_RANK * self.adapted_features(modules) if self.features else 0
+        return Batch(tokens, parameters, tokens * min(tokens, self.row_tokens))
+
+    def batch_seconds(self, batch: Batch) -> float:
+        """Return the seconds of an optimizer batch alone on the device, at the speed sold."""
+        return self._measured_seconds(batch) / (1 - self.margin)
+
+    def token_cost(self, batch: Batch) -> float:
+        """Return what a token of such batches is sold as, in tokens of the sweep (v).
+
+        Other jobs fill its passes.
+        """
+        own, reference = (
+            self._token_seconds(one) + self.step_seconds / self.micro_batch_tokens
+            for one in (batch, self.reference_batch())
+        )
+        return own / reference
+
+    def tokens_per_second(self, batch: Batch | None = None) -> float:
+        """Speed, less the margin, with such optimizer batches; none: full passes of the sweep."""
+        batch = batch or self.reference_batch()
+        return (1 - self.margin) * batch.tokens / self._measured_seconds(batch)
 
     def compute(self, slot_seconds: float, sample_tokens: float) -> float:
         """C_kp: samples per slot that a node trains on, all its tasks together.
 
         Args:
             slot_seconds: length of a slot.
-            sample_tokens: of a sample on average, > 0.
+            sample_tokens: of a sample, in tokens of the sweep, > 0.
 
         Raises:
             InputError: if a slot is too short to take tasks up and put them away.
@@ -257,24 +353,34 @@ class Profile:
         return usable * self.tokens_per_second() / sample_tokens
 
     def throughput(
-        self, slot_seconds: float, sample_tokens: float, batch_tokens: int, share: float = 0.25
+        self, slot_seconds: float, sample_tokens: float, batch: Batch, share: float = 0.25
     ) -> float:
         """s_ik: samples per slot of one task.
 
         Args:
             slot_seconds, sample_tokens: as for `compute`.
-            batch_tokens: tokens of its optimizer batch, >= 1.
+            batch: an optimizer batch of the task.
             share: of the node's compute that it may take at most, in (0, 1].
 
         Raises:
-            InputError: as `compute`, or for a share or batch out of range.
+            InputError: as `compute`, or for a share out of range.
         """
         if not 0 < share <= 1:
             raise InputError("share", f"{share!r}", "a share in (0, 1]")
-        check_count(batch_tokens, "batch_tokens", 1)
         compute = self.compute(slot_seconds, sample_tokens)
-        alone = self._usable_seconds(slot_seconds, 1) * self.tokens_per_second(batch_tokens)
-        return min(alone / sample_tokens, share * compute)
+        alone = self._usable_seconds(slot_seconds, 1) * self.tokens_per_second(batch)
+        return min(alone * self.token_cost(batch) / sample_tokens, share * compute)
+
+    def load_tokens(self, batch: Batch) -> float:
+        """Return what it takes to load a task of such batches once, in tokens of the sweep.
+
+        A checkpoint is as large as its adapter; small ones take as long as that of the sweep's job.
+        """
+        if self.resident_seconds is None:
+            # Each slot has the time to take up all of its tasks.
+            return 0.0
+        size = batch.parameters / max(1.0, self.reference_batch().parameters)
+        return self.task_load_seconds * max(1.0, size) * self.tokens_per_second()
 
     def task_memory_gb(
         self,
@@ -310,17 +416,9 @@ class Profile:
         Raises:
             InputError: if a name fits no module.
         """
-        chosen: set[str] = set()
         if not (target_modules or self.default_modules):
             raise InputError("target_modules", "is empty", "names, as PEFT has none for this base")
-        for target in target_modules or self.default_modules:
-            end = module_pattern(target)
-            found = {n for n in self.features if n == end or n.endswith(f".{end}")}
-            if not found:
-                ends = sorted({name.rpartition(".")[2] for name in self.features})
-                raise InputError("target_modules", f"{target!r} fits no module", f"one of {ends}")
-            chosen |= found
-        return sum(self.features[name] for name in chosen)
+        return adapted_features(self.features, target_modules or self.default_modules)
 
     def to_json(self) -> str:
         """The profile as a JSON text."""
@@ -336,14 +434,89 @@ class Profile:
         return check_json(_ADAPTER, text, place)
 
     def _usable_seconds(self, slot_seconds: float, num_tasks: int) -> float:
-        overhead = num_tasks * self.task_overhead_seconds
-        if not slot_seconds > overhead:
+        # The first slot of tasks takes all of them up.
+        switching = num_tasks * max(self._switch_seconds, self.task_overhead_seconds)
+        if not slot_seconds > switching:
             raise InputError(
                 "slot_seconds",
                 f"{slot_seconds:g} is too short to switch {num_tasks} tasks",
-                f"more than {overhead:.3g}",
+                f"more than {switching:.3g}",
             )
-        return slot_seconds - overhead
+        return slot_seconds - num_tasks * self.task_overhead_seconds
+
+    @property
+    def _switch_seconds(self) -> float:
+        """Seconds to take a task up and put it away."""
+        return self.task_load_seconds + self.suspend_seconds
+
+    def _measured_seconds(self, batch: Batch) -> float:
+        """Seconds of a batch alone on the device, at the speed measured."""
+        passes = math.ceil(batch.tokens / self.micro_batch_tokens)
+        return self.step_seconds * passes + self._token_seconds(batch) * batch.tokens
+
+    def _token_seconds(self, batch: Batch) -> float:
+        """Seconds of a token of such batches, without the time of a pass as such."""
+        return (
+            self.adapter_seconds / batch.tokens
+            + (self.token_seconds + self.parameter_seconds * batch.parameters)
+            + self.square_seconds * (batch.square_tokens / batch.tokens)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobWork:
+    """What a job is sold as, in tokens of the sweep.
+
+    Attributes:
+        token_cost: of a token of the job.
+        load_tokens: to load the job.
+    """
+
+    token_cost: float
+    load_tokens: float
+
+    @classmethod
+    def of(cls, training: TrainingConfig, size: DataSize, profiles: Iterable[Profile]) -> "JobWork":
+        """Return the work of a job that may run on any of the devices: that on the slowest."""
+        pairs = [(profile, profile.batch(training, size)) for profile in profiles]
+        return cls(
+            max(profile.token_cost(batch) for profile, batch in pairs),
+            max(profile.load_tokens(batch) for profile, batch in pairs),
+        )
+
+    def samples(self, size: DataSize, epochs: int, sample_tokens: float) -> float:
+        """Return the work of so many epochs, in samples of so many tokens of the sweep."""
+        load = self.load_tokens / sample_tokens
+        return load + size.samples(epochs, sample_tokens) * self.token_cost
+
+    def load_share(self, size: DataSize, epochs: int, sample_tokens: float) -> float:
+        """Return the share of the work that loading the job is; arguments as of `samples`."""
+        return self.load_tokens / sample_tokens / self.samples(size, epochs, sample_tokens)
+
+    def tokens(self, samples: float, sample_tokens: float) -> float:
+        """Return how many of the job's tokens its first `samples` samples train."""
+        return max(0.0, samples * sample_tokens - self.load_tokens) / self.token_cost
+
+
+def adapted_features(features: Mapping[str, int], target_modules: Iterable[str]) -> int:
+    """Input and output features of all modules that names fit; see `Profile.adapted_features`.
+
+    Args:
+        features: as of `Profile`.
+        target_modules: names, or ends of names, of modules.
+
+    Raises:
+        InputError: if a name fits no module.
+    """
+    chosen: set[str] = set()
+    for target in target_modules:
+        end = module_pattern(target)
+        found = {name for name in features if name == end or name.endswith(f".{end}")}
+        if not found:
+            ends = sorted({name.rpartition(".")[2] for name in features})
+            raise InputError("target_modules", f"{target!r} fits no module", f"one of {ends}")
+        chosen |= found
+    return sum(features[name] for name in chosen)
 
 
 def physical_devices(device: str, count: int = 1) -> tuple[str, ...]:

@@ -86,8 +86,8 @@ def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:
     words = [len(line.split()) for line in lines]
     lengths = [min(max_length, number) for number in words]
     num_truncated = sum(number > max_length for number in words)
-    mean = sum(lengths) / len(lengths)
-    return DataFacts(dataset.kind, len(lengths), mean, num_truncated, max(words), {}, None)
+    mean, square = (sum(n**power for n in lengths) / len(lengths) for power in (1, 2))
+    return DataFacts(dataset.kind, len(lengths), mean, square, num_truncated, max(words), {}, None)
 
 
 def _lines(path: Path, place: str) -> list[str]:

@@ -58,9 +58,11 @@ def made_up_profile() -> Profile:
     )
 
 
-def made_up_supply(num_nodes: int = 2, slots: int = SLOTS) -> Supply:
+def made_up_supply(
+    num_nodes: int = 2, slots: int = SLOTS, profile: Profile | None = None
+) -> Supply:
     """Nodes of one kind, with energy that costs more in every third slot."""
-    profile = made_up_profile()
+    profile = profile or made_up_profile()
     kind = NodeType(
         profile.compute(SLOT_SECONDS, SAMPLE_TOKENS),
         profile.memory_gb,
@@ -146,9 +148,13 @@ class MadeUpZone:
     """A zone with its log, clock, orders and scheduler; `restart` makes all but the log anew."""
 
     def __init__(
-        self, mechanism: str = "pdftsp", settings: dict[str, str] | None = None, num_nodes: int = 2
+        self,
+        mechanism: str = "pdftsp",
+        settings: dict[str, str] | None = None,
+        num_nodes: int = 2,
+        profile: Profile | None = None,
     ) -> None:
-        self.supply = made_up_supply(num_nodes)
+        self.supply = made_up_supply(num_nodes, profile=profile)
         self.now = SetClock()
         self.clock = SlotClock(EPOCH, SLOT_SECONDS, self.now)
         self.log = MemoryLog()

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.device_profile import (
+    Batch,
+    JobWork,
     Mix,
     Origin,
     Profile,
@@ -18,6 +20,8 @@ from auctune.device_profile import (
     write_profile,
 )
 from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
+from auctune.domain.training import TrainingConfig
 
 ORIGIN = Origin(
     measured_at="2026-01-01T00:00:00+00:00",
@@ -59,11 +63,12 @@ def test_compute_is_full_passes_in_what_is_left_of_a_slot() -> None:
 
 def test_a_task_is_bounded_by_its_own_speed_and_by_its_share() -> None:
     # Batches of 10 tokens: 10 in 0.02 + 0.01 s, less a quarter: 250 tokens/s, in 9.5 s.
-    assert PROFILE.throughput(10, 50, batch_tokens=10, share=1) == pytest.approx(9.5 * 250 / 50)
-    assert PROFILE.throughput(10, 50, batch_tokens=10) == pytest.approx(0.25 * 100)
+    small, large = PROFILE.reference_batch(10), PROFILE.reference_batch(250)
+    assert PROFILE.throughput(10, 50, small, share=1) == pytest.approx(9.5 * 250 / 50)
+    assert PROFILE.throughput(10, 50, small) == pytest.approx(0.25 * 100)
     # 250 tokens are three passes: 0.06 + 0.25 s.
     speed = 0.75 * 250 / 0.31
-    assert PROFILE.throughput(10, 50, 250, share=1) == pytest.approx(min(100, 9.5 * speed / 50))
+    assert PROFILE.throughput(10, 50, large, share=1) == pytest.approx(min(100, 9.5 * speed / 50))
 
 
 @given(
@@ -76,10 +81,126 @@ def test_no_task_is_sold_more_than_its_share_and_longer_slots_give_more(
     slot_seconds: float, sample_tokens: float, batch_tokens: int, share: float
 ) -> None:
     compute = PROFILE.compute(slot_seconds, sample_tokens)
-    throughput = PROFILE.throughput(slot_seconds, sample_tokens, batch_tokens, share)
+    batch = PROFILE.reference_batch(batch_tokens)
+    throughput = PROFILE.throughput(slot_seconds, sample_tokens, batch, share)
     assert 0 < throughput <= share * compute
     assert PROFILE.compute(2 * slot_seconds, sample_tokens) > 2 * compute
     assert PROFILE.compute(slot_seconds, 2 * sample_tokens) == pytest.approx(compute / 2)
+
+
+# A pass of 100 tokens of the sweep takes 0.02 + 0.1 s as such, 0.01 s for its adapter of 32,000
+# parameters and 0.032 s for their products, and 0.002 s for attention within two rows of 50.
+DETAILED = dataclasses.replace(
+    PROFILE,
+    adapter_seconds=0.01,
+    parameter_seconds=1e-8,
+    square_seconds=4e-7,
+    row_tokens=50,
+    resident_seconds=0.1,
+)
+
+BATCH = Batch(10, 0, 0)
+batches = st.builds(Batch, st.integers(1, 10**6), st.floats(0, 1e9), st.floats(0, 1e12))
+
+
+@given(batches)
+def test_a_profile_without_terms_sells_all_tokens_alike(batch: Batch) -> None:
+    data = json.loads(PROFILE.to_json())
+    for name in ("adapter_seconds", "parameter_seconds", "square_seconds", "row_tokens"):
+        del data[name]
+    del data["resident_seconds"]
+    old = Profile.from_json(json.dumps(data), "p.json")
+    assert old == PROFILE
+    assert old.token_cost(batch) == 1.0
+    assert old.load_tokens(batch) == 0.0
+
+
+def test_a_token_is_sold_as_what_it_takes_beside_one_of_the_sweep() -> None:
+    reference = 0.02 + 0.1 + 0.01 + 0.032 + 0.002
+    assert DETAILED.tokens_per_second() == pytest.approx(0.75 * 100 / reference)
+    assert DETAILED.token_cost(DETAILED.reference_batch()) == 1
+    # Rows of 50 tokens as in the sweep; of ten times the parameters; four rows in one.
+    for batch, own in (
+        (Batch(100, 320_000, 5_000), 0.01 + 0.32 + 0.002),
+        (Batch(200, 32_000, 200 * 200), 0.01 + 2 * 0.032 + 0.016),
+        (Batch(25, 0, 25 * 5), 0.01 + 0.00005),
+    ):
+        share = batch.tokens / 100
+        cost = (own + share * (0.02 + 0.1)) / (share * reference)
+        assert DETAILED.token_cost(batch) == pytest.approx(cost)
+        passes = math.ceil(share)
+        assert DETAILED.batch_seconds(batch) == pytest.approx(
+            (own + 0.02 * passes + 0.1 * share) / 0.75
+        )
+
+
+@given(batches, st.floats(1, 1e3))
+def test_more_parameters_and_longer_rows_never_cost_less(batch: Batch, factor: float) -> None:
+    for name in ("parameters", "square_tokens"):
+        more = dataclasses.replace(batch, **{name: factor * getattr(batch, name)})
+        assert DETAILED.token_cost(more) >= DETAILED.token_cost(batch)
+        assert DETAILED.batch_seconds(more) >= DETAILED.batch_seconds(batch)
+
+
+@given(batches, st.floats(2.1, 1e4), st.floats(0.01, 1))
+def test_what_a_task_is_sold_in_a_slot_takes_no_longer_than_its_share_of_it(
+    batch: Batch, slot_seconds: float, share: float
+) -> None:
+    samples = DETAILED.throughput(slot_seconds, 50, batch, share)
+    tokens = 50 * samples / DETAILED.token_cost(batch)
+    # In passes that others fill, and in its own ones.
+    reference = 100 / DETAILED.tokens_per_second() / 100
+    assert tokens * DETAILED.token_cost(batch) * reference <= share * slot_seconds * (1 + 1e-9)
+    alone = tokens / batch.tokens * DETAILED.batch_seconds(batch)
+    assert alone <= slot_seconds * (1 + 1e-9)
+
+
+def test_a_batch_of_a_job_has_its_rank_modules_and_rows() -> None:
+    training = TrainingConfig(rank=16, target_modules=("c_proj",), batch_size=4)
+    size = DataSize(40, 25.0, square_tokens=700.0)
+    assert PROFILE.batch(training, size) == Batch(100, 16 * 7000, 2800.0)
+    assert PROFILE.batch(training, DataSize(40, 25.0), 2) == Batch(50, 16 * 7000, 2 * 625.0)
+
+
+def test_a_task_that_stays_is_charged_its_checkpoint_and_a_job_its_load() -> None:
+    usable = 10 - 4 * 0.1
+    speed = DETAILED.tokens_per_second()
+    assert DETAILED.compute(10, 50) == pytest.approx(usable * speed / 50)
+    # An adapter as large as that of the sweep, or smaller, is loaded in 0.3 s.
+    assert DETAILED.load_tokens(Batch(1, 0, 0)) == pytest.approx(0.3 * speed)
+    assert DETAILED.load_tokens(Batch(1, 64_000, 0)) == pytest.approx(0.6 * speed)
+    # In the first slot all tasks are loaded.
+    with pytest.raises(InputError, match="2 is too short to switch 4 tasks; expected more than 2"):
+        DETAILED.compute(2, 50)
+    waiting = dataclasses.replace(DETAILED, checkpoint_seconds=0.4).waiting_for_checkpoints()
+    assert waiting.resident_seconds == 0.4
+    assert waiting.waiting_for_checkpoints() == waiting
+    assert PROFILE.waiting_for_checkpoints() == PROFILE
+
+
+def test_the_work_of_a_job_is_that_on_the_slowest_device() -> None:
+    slow = dataclasses.replace(DETAILED, parameter_seconds=1e-6, task_load_seconds=0.1)
+    training, size = TrainingConfig(rank=64, epochs=3), DataSize(40, 25.0)
+    work = JobWork.of(training, size, [DETAILED, slow])
+    batch = slow.batch(training, size)
+    assert work.token_cost == slow.token_cost(batch)
+    assert work.load_tokens == DETAILED.load_tokens(batch)
+    samples = work.samples(size, 3, 50)
+    assert samples == pytest.approx((3000 * work.token_cost + work.load_tokens) / 50)
+    assert work.tokens(samples, 50) == pytest.approx(3000)
+    # Nothing is trained before it is loaded.
+    assert work.tokens(work.load_tokens / 100, 50) == 0
+    assert JobWork.of(training, size, [PROFILE]) == JobWork(1.0, 0.0)
+
+
+def test_a_share_of_a_device_takes_longer_for_everything() -> None:
+    half = DETAILED.at_share(0.5)
+    assert half.resident_seconds == 0.2
+    assert half.parameter_seconds == 2e-8
+    assert half.token_cost(Batch(10, 1e6, 300)) == pytest.approx(
+        DETAILED.token_cost(Batch(10, 1e6, 300))
+    )
+    assert PROFILE.at_share(0.5).resident_seconds is None
 
 
 def test_memory_of_base_and_tasks() -> None:
@@ -99,8 +220,11 @@ def test_memory_of_base_and_tasks() -> None:
         (lambda: PROFILE.compute(2, 50), "slot_seconds: 2 is too short to switch 4 tasks"),
         (lambda: PROFILE.compute(math.nan, 50), "slot_seconds: nan is too short"),
         (lambda: PROFILE.compute(10, 0), "sample_tokens: 0; expected tokens of a sample > 0"),
-        (lambda: PROFILE.throughput(10, 50, 10, 0), r"share: 0; expected a share in \(0, 1\]"),
-        (lambda: PROFILE.throughput(10, 50, 0), "batch_tokens: 0; expected a whole number >= 1"),
+        (
+            lambda: PROFILE.throughput(10, 50, Batch(10, 0, 0), 0),
+            r"share: 0; expected a share in \(0, 1\]",
+        ),
+        (lambda: Batch(0, 0, 0), "batch_tokens: 0; expected a whole number >= 1"),
         (lambda: PROFILE.task_memory_gb(8, ("attn",)), "target_modules: 'attn' fits no module"),
         (lambda: PROFILE.task_memory_gb(8, (), "adam"), "optimizer: 'adam' is unknown"),
     ],

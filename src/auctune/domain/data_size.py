@@ -1,7 +1,7 @@
 """What a look at a data set found: how much there is to train on, and what would be lost of it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import floor
 from typing import Any, Self
 
@@ -51,6 +51,8 @@ class DataSize:
         context_tokens: the longest row that the base can read, if that is shorter; else `None`.
         validation: of the job's validation data, or `None`.
         has_pairs: whether the rows are pairs of answers.
+        square_tokens: mean of the squares of the rows' tokens, by which attention takes time; 0: as
+            of rows of equal length, in logs of earlier releases.
     """
 
     rows: int
@@ -61,6 +63,7 @@ class DataSize:
     context_tokens: int | None = None
     validation: "DataSize | None" = None
     has_pairs: bool = False
+    square_tokens: float = 0.0
 
     @classmethod
     def of(
@@ -73,13 +76,20 @@ class DataSize:
         context_tokens: int | None,
         *,
         has_pairs: bool = False,
+        square_tokens: float = 0.0,
     ) -> Self:
         """Return a size; `context_tokens` is the longest row of the base, `None`: any length."""
+        size = cls(rows, mean_tokens, has_pairs=has_pairs, square_tokens=square_tokens)
         if not (num_truncated or dropped):
-            return cls(rows, mean_tokens, has_pairs=has_pairs)
+            return size
         is_beyond = context_tokens is not None and longest > context_tokens
-        limit = context_tokens if is_beyond else None
-        return cls(rows, mean_tokens, num_truncated, dropped, longest, limit, has_pairs=has_pairs)
+        return replace(
+            size,
+            num_truncated=num_truncated,
+            dropped=dropped,
+            longest=longest,
+            context_tokens=context_tokens if is_beyond else None,
+        )
 
     def samples(self, epochs: int, sample_tokens: float) -> float:
         """Return the work of so many epochs, in samples of so many tokens, validation included."""
@@ -124,6 +134,11 @@ class DataSize:
         """Cost of a token of `mean_tokens` that is only evaluated, in tokens that are trained."""
         # Mean tokens count pairs by what they cost in training.
         return 2 * FORWARD_COST / PAIR_COST if self.has_pairs else FORWARD_COST
+
+    @property
+    def mean_square(self) -> float:
+        """Mean of the squares of the rows' tokens."""
+        return self.square_tokens or self.mean_tokens**2
 
     @property
     def validation_rows(self) -> int:

@@ -1,5 +1,6 @@
 """`auctune profile`: a device measured with a base, into a file."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -82,15 +83,19 @@ def _table(profile: Profile) -> Table:
     table.add_column("what")
     table.add_column("measured", justify="right")
     passes = f"{1e3 * profile.step_seconds:.2f} ms + {1e6 * profile.token_seconds:.1f} us a token"
+    switch_seconds = profile.task_load_seconds + profile.suspend_seconds
+    large = replace(profile.reference_batch(), parameters=8 * profile.reference_batch().parameters)
     rows = (
-        ("time of a pass", passes),
+        ("time of a pass", f"{passes} + {1e3 * profile.adapter_seconds:.2f} ms an adapter"),
         ("speed, less margin", f"{profile.tokens_per_second():,.0f} tokens/s"),
         ("micro-batch", f"{profile.micro_batch_tokens} tokens"),
         ("margin", f"{profile.margin:.0%}"),
         ("base, with activations", f"{profile.base_memory_gb:.3f} GB"),
         ("memory for base and tasks", f"{profile.memory_gb:.1f} GB"),
         ("task of rank 8", f"{1e3 * profile.task_memory_gb(8):.3f} MB"),
-        ("task switch (load, save, unload)", f"{1e3 * profile.task_overhead_seconds:.0f} ms"),
+        ("cost of a token of rank 64, of rank 8", f"{profile.token_cost(large):.2f}"),
+        ("task switch (load, save, unload)", f"{1e3 * switch_seconds:.0f} ms"),
+        ("checkpoint beside training", f"{1e3 * profile.task_overhead_seconds:.0f} ms"),
     )
     for what, measured in rows:
         table.add_row(what, measured)

@@ -154,7 +154,8 @@ class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
             for cell in job.cells
             if cell.slot <= slot
         )
-        return job.size.rows_of(sold * zone.supply.sample_tokens, epochs)
+        work = zone.supply.work(job.training, job.size)
+        return job.size.rows_of(work.tokens(sold, zone.supply.sample_tokens), epochs)
 
     def _on_trained(self, zone: MarketZone, node: str, message: Trained) -> None:
         self._exits.pop(node, None)

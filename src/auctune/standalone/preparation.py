@@ -103,6 +103,8 @@ def prepare(
         for kind in market.node_types:
             if kind not in profiles:
                 profiles[kind] = _measure(market, kind, base, cache, report)
+        # Slots of a market end with their checkpoints.
+        profiles = {kind: one.waiting_for_checkpoints() for kind, one in profiles.items()}
         cluster = make_cluster(market, profiles)
         bids = tuple(make_bids(market, cluster, profiles, requests))
         report("readying the auction (compiled once on this machine)", 0.0)

@@ -1,23 +1,33 @@
-"""Cost model of a pass over n tokens, t = a + b n: its fit, its budget, and its margin of error."""
+"""Cost model of a round of optimizer steps: its fit, its budget, and its margin of error.
+
+    t = a passes + b tokens + c adapters + d sum tokens_i parameters_i + q sum row_tokens_j^2
+
+`auctune.device_profile` says what the terms are. All are found at once, by non-negative least
+squares of the relative errors, from passes of one adapter and from mixed loads. The error of a
+load is that of a fit without it: of ten loads, nine predict the tenth. Were a half held out, five
+loads would have to tell five terms, and the margin would be a quantile of five errors.
+"""
 
 import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
+from scipy.optimize import nnls
 
-from auctune.device_profile import LARGE_MARGIN, Mix, SweepPoint
+from auctune.device_profile import Mix, SweepPoint
 
 GOOD_SPEED = 0.9
 LARGEST_MARGIN = 0.9
 # Of speed, by a doubling of the tokens of a pass, below which a device has no more to give.
 GAIN = 1.05
 MARGIN_QUANTILE = 0.9
-NOISE_RATIO = 2.0
 # Of the time of passes on a device that nothing else uses.
 BUSY_RATIO = 1.25
+# Fewer mixed loads do not tell the terms apart.
+FEWEST_LOADS = 5
 # Of the time of a pass, by which the line may be wrong before small passes are left out.
 LINE_ERROR = 0.2
 FEWEST_POINTS = 3
@@ -25,15 +35,109 @@ FEWEST_POINTS = 3
 FLAT_SHARE = 0.1
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round of optimizer steps of adapters that are trained together: a step of each.
+
+    Attributes:
+        passes: that its tokens take.
+        tokens: of all rows.
+        adapters: how many.
+        token_parameters: sum over the adapters of their tokens times their parameters.
+        square_tokens: sum of the squares of the rows' tokens.
+    """
+
+    passes: int
+    tokens: int
+    adapters: int
+    token_parameters: float
+    square_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCost:
+    """Seconds of each term of a round, all >= 0: a, b, c, d and q, in the order of `Round`."""
+
+    step_seconds: float
+    token_seconds: float
+    adapter_seconds: float = 0.0
+    parameter_seconds: float = 0.0
+    square_seconds: float = 0.0
+
+    def seconds(self, of: Round) -> float:
+        """Return the predicted seconds of a round."""
+        return float(np.dot(astuple(self), astuple(of)))
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRound:
+    """A round and its time.
+
+    Attributes:
+        seconds: of the round.
+        pass_seconds: of a pass of the sweep next to a load; 0 if none was timed.
+    """
+
+    round: Round
+    seconds: float
+    pass_seconds: float = 0.0
+
+    def at_speed_of(self, pass_seconds: float) -> "TimedRound":
+        """Return the round as it would be if the pass next to it had taken so many seconds."""
+        faster = max(1.0, self.pass_seconds / pass_seconds)
+        return replace(self, seconds=self.seconds / faster, pass_seconds=pass_seconds)
+
+
+def fit_rounds(passes: Sequence[TimedRound], loads: Sequence[TimedRound]) -> RoundCost:
+    """Return the cost of rounds by which the relative errors of all are least.
+
+    Args:
+        passes: of one adapter each, by tokens, ascending.
+        loads: of several adapters; with fewer than `FEWEST_LOADS` only a and b are known.
+    """
+    sweep = [SweepPoint(one.round.tokens, one.seconds) for one in passes]
+    kept = passes[len(sweep) - len(steady(sweep)) :]
+    if len(loads) < FEWEST_LOADS:
+        return RoundCost(*fit_line(sweep))
+    rounds = [*kept, *loads]
+    terms = np.array([astuple(one.round) for one in rounds])
+    seconds = np.array([one.seconds for one in rounds])
+    # What takes no time by the token would be sold for nothing.
+    least = FLAT_SHARE * min(one.seconds / one.round.tokens for one in rounds)
+    remaining = np.maximum(0.0, 1 - least * terms[:, 1] / seconds)
+    relative = terms / seconds[:, None]
+    scale = np.linalg.norm(relative, axis=0)
+    scale[scale == 0] = 1.0
+    found = nnls(relative / scale, remaining)[0] / scale
+    found[1] += least
+    return RoundCost(*map(float, found))
+
+
+def predict_left_out(passes: Sequence[TimedRound], loads: Sequence[TimedRound]) -> list[Mix]:
+    """Return loads as measured, and as predicted by a fit to all passes and all other loads."""
+    mixes = []
+    for index, load in enumerate(loads):
+        cost = fit_rounds(passes, [*loads[:index], *loads[index + 1 :]])
+        predicted = cost.seconds(load.round)
+        mixes.append(Mix(load.round.adapters, load.round.tokens, predicted, load.seconds))
+    return mixes
+
+
 def fit_line(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
     """Return a >= 0 and b > 0 of seconds = a + b tokens, with the least relative squares.
+
+    Args:
+        sweep: by tokens, ascending; of it `steady` passes count.
+    """
+    return _least_squares(steady(sweep))
+
+
+def steady(sweep: Sequence[SweepPoint]) -> Sequence[SweepPoint]:
+    """Return the largest passes, whose time is near a line.
 
     Small passes of a GPU take as long as the launches of their kernels, whatever their tokens, and
     a line through all would promise too much or too little. The smallest are left out until the
     line is near all others, or three remain.
-
-    Args:
-        sweep: by tokens, ascending.
     """
     a, b = _least_squares(sweep)
     while len(sweep) > FEWEST_POINTS and any(
@@ -41,7 +145,7 @@ def fit_line(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
     ):
         sweep = sweep[1:]
         a, b = _least_squares(sweep)
-    return a, b
+    return sweep
 
 
 def _least_squares(sweep: Sequence[SweepPoint]) -> tuple[float, float]:
@@ -93,35 +197,29 @@ def predict(tokens: int, budget: int, a: float, b: float) -> float:
     return a * math.ceil(tokens / budget) + b * tokens
 
 
-def is_noisy(mixes: Sequence[Mix]) -> bool:
-    """Return whether all mixes ran in less than half of their predicted time.
+def is_slower(loads: Sequence[TimedRound], pass_seconds: float) -> bool:
+    """Return whether passes next to most loads took longer than in the sweep.
 
-    Then something else used the device during the sweep. A margin covers the opposite error only;
-    this one would leave most of a node unsold.
+    Then something else is at work.
+
+    Args:
+        loads: as timed.
+        pass_seconds: of such a pass in the sweep.
     """
-    return bool(mixes) and all(
-        mix.predicted_seconds > NOISE_RATIO * mix.measured_seconds for mix in mixes
-    )
+    return bool(loads) and _median_pass(loads) > BUSY_RATIO * pass_seconds
 
 
-def is_disturbed(mixes: Sequence[Mix]) -> bool:
-    """Return whether mixes ran so much slower or faster than predicted that it may be by chance."""
-    return margin_of(mixes) > LARGE_MARGIN or is_noisy(mixes)
+def is_faster(loads: Sequence[TimedRound], pass_seconds: float) -> bool:
+    """Return whether passes next to most loads took less time than in the sweep.
+
+    Then something else was at work during the sweep. A margin covers the opposite error only; this
+    one would leave much of a node unsold. Arguments as of `is_slower`.
+    """
+    return bool(loads) and BUSY_RATIO * _median_pass(loads) < pass_seconds
 
 
-def is_slower(best: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> bool:
-    """Return whether passes take longer now than they did at best: something else is at work."""
-    pairs = zip(best, again, strict=False)
-    return statistics.median(now.seconds / then.seconds for then, now in pairs) > BUSY_RATIO
-
-
-def fastest_mixes(first: Sequence[Mix], again: Sequence[Mix]) -> list[Mix]:
-    """Return the faster time of each of the same mixes; the shorter list lacks the last ones."""
-    pairs = itertools.zip_longest(first, again)
-    return [
-        min((one for one in pair if one is not None), key=lambda mix: mix.measured_seconds)
-        for pair in pairs
-    ]
+def _median_pass(loads: Sequence[TimedRound]) -> float:
+    return statistics.median(one.pass_seconds for one in loads)
 
 
 def elementwise_min(first: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> list[SweepPoint]:
@@ -130,6 +228,10 @@ def elementwise_min(first: Sequence[SweepPoint], again: Sequence[SweepPoint]) ->
     return [min(pair, key=lambda point: point.seconds) for pair in pairs]
 
 
-def predict_mixes(mixes: Sequence[Mix], budget: int, a: float, b: float) -> list[Mix]:
-    """Return mixes with the predictions of another line."""
-    return [replace(mix, predicted_seconds=predict(mix.tokens, budget, a, b)) for mix in mixes]
+def fastest_loads(first: Sequence[TimedRound], again: Sequence[TimedRound]) -> list[TimedRound]:
+    """Return the faster time of each of the same loads; the shorter list lacks the last ones."""
+    pairs = itertools.zip_longest(first, again)
+    return [
+        min((one for one in pair if one is not None), key=lambda load: load.seconds)
+        for pair in pairs
+    ]

@@ -3,16 +3,18 @@
 In this order, all on the trainer that will do the work:
 
 1. A sweep over the tokens of a pass, doubled until that makes it no faster, or memory runs out; its
-   sizes are timed in turn, again and again. t = a + b n is the line of least relative squares,
-   without passes so small that launches take their time.
+   sizes are timed in turn, again and again.
 2. The token budget m: the smallest of the sweep at 90% of the best speed, or what the caller sets.
 3. Peak memory of a pass at the budget, and memory of a task next to it.
-4. Time to load a task, to write its checkpoint and to unload it.
-5. Mixed loads: random tasks together; the 90% quantile of their errors becomes the margin.
-6. If mixed loads ran much slower or much faster than predicted, something else may have been at
-   work: passes and loads are measured again, and the fastest times count. If passes are slower now
-   than they were, the device is busy: loads are compared with passes of the same time, and the
-   margin is between `LEAST_MARGIN` and `UNMEASURED_MARGIN`.
+4. Time to load a task, to write its checkpoint and to unload it, and what a checkpoint takes from
+   training that goes on meanwhile.
+5. Mixed loads: random tasks together, a pass of the sweep next to each. `auctune.train.cost_model`
+   is fitted to passes and loads; the 90% quantile of its errors becomes the margin.
+6. If passes next to loads were much slower or faster than in the sweep, or loads much slower than
+   predicted, something else may have been at work: passes and loads are measured again, and the
+   fastest times count. If passes stay slower than they were, the device is busy: loads are taken to
+   be slower by as much as the passes next to them, and the margin is between `LEAST_MARGIN` and
+   `UNMEASURED_MARGIN`.
 
 All of it has a time limit; part 6 may exceed it by half. A slow device gets fewer rounds and
 smaller mixes, then shorter sweeps and fewer mixes; what is left out is replaced by what sells too
@@ -29,6 +31,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,27 +41,32 @@ import torch
 
 from auctune.device_profile import (
     LARGE_MARGIN,
+    REFERENCE_RANK,
     Mix,
     Origin,
     Profile,
     SweepPoint,
+    adapted_features,
     read_profile,
     write_profile,
 )
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.train.base import Base, default_modules, linear_features, num_weight_bytes
 from auctune.train.cost_model import (
+    FEWEST_LOADS,
+    Round,
+    TimedRound,
     choose_budget,
     elementwise_min,
-    fastest_mixes,
+    fastest_loads,
     fit_line,
-    is_disturbed,
-    is_noisy,
+    fit_rounds,
+    is_faster,
     is_saturated,
     is_slower,
     margin_of,
     predict,
-    predict_mixes,
+    predict_left_out,
 )
 from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
@@ -77,12 +85,18 @@ DIFFERENT_ROWS = 32
 SMALLEST = 32
 # Mixed loads of the same tasks: to load one takes as long as a pass.
 MIXES_A_LOAD = 5
+# Tasks of mixed loads, at most, and their ranks.
+MIX_TASKS = 8
+MIX_RANKS = (4, 8, 16, 32, 64)
+# Of the memory that base and activations leave, for the adapters of mixed loads.
+MIX_MEMORY_SHARE = 0.25
 # Draws of a mixed load until it is of the size that it should be of.
 DRAWS = 1000
 # Margins where mixed loads were not measured, or too few of them.
 UNMEASURED_MARGIN = 0.5
 LEAST_MARGIN = 0.25
-FEWEST_MIXES = 5
+# To time a row of the task that is switched.
+ROUNDS_A_ROW = 4
 # Shares of the time limit by which parts end.
 SWEEP_END, MEMORY_END, SWITCHES_END, MIXES_END, REPEATS_END = 0.33, 0.42, 0.5, 1.0, 1.5
 BUSY = "mixed loads while nothing else was at work"
@@ -100,6 +114,7 @@ class Effort:
         seconds: time limit of all of it, without loading the base.
         row_tokens: of a row, at most.
         sweep_tokens: of the largest pass, by kind of device.
+        mix_row_tokens: of a row of mixed loads, at most, by kind of device.
         timed: rounds of each size that count.
         switches: of a task that count.
         mixes: how many.
@@ -110,6 +125,7 @@ class Effort:
     seconds: float = 60.0
     row_tokens: int = 256
     sweep_tokens: tuple[tuple[str, int], ...] = (("cpu", 2048), ("cuda", 2**16))
+    mix_row_tokens: tuple[tuple[str, int], ...] = (("cpu", 256), ("cuda", 4096))
     timed: int = 10
     switches: int = 3
     mixes: int = 10
@@ -179,7 +195,7 @@ class SyntheticWorkload:
     seed: int
     _num_jobs: int = field(init=False, default=0)
 
-    def job(self, num_rows: int, row_tokens: int, rank: int = 8) -> LoraJob:
+    def job(self, num_rows: int, row_tokens: int, rank: int = REFERENCE_RANK) -> LoraJob:
         """A job of `num_rows` rows, each of `row_tokens` tokens, in one optimizer batch."""
         self._num_jobs += 1
         data = self.folder / f"{self._num_jobs}.jsonl"
@@ -251,33 +267,37 @@ class SyntheticWorkload:
         return text
 
 
-def random_shapes(
-    source: random.Random, row_tokens: int, least: float, most: float
-) -> list[tuple[int, int]]:
+def random_shapes(source: random.Random, row_tokens: int, most: float) -> list[tuple[int, int]]:
     """Return the numbers and lengths of the rows of random jobs that share a node.
 
     Args:
         source: of the draws.
         row_tokens: of a row, at most; the shortest has `SMALLEST`.
-        least, most: tokens of a round of all of them, if many draws find such.
+        most: tokens of a job, unless even one row of the shortest has more.
 
     Returns:
-        One pair for each of `TASKS_PER_SLOT` jobs.
+        One pair for each of `MIX_TASKS` jobs.
     """
     lengths = [min(SMALLEST, row_tokens)]
     while 2 * lengths[-1] <= row_tokens:
         lengths.append(2 * lengths[-1])
+    shapes = [
+        (rows, length) for rows in (1, 2, 4, 8) for length in lengths if rows * length <= most
+    ]
+    return [source.choice(shapes or [(1, lengths[0])]) for _ in range(MIX_TASKS)]
 
-    def draw() -> list[tuple[int, int]]:
-        return [
-            (source.choice((1, 2, 4, 8)), source.choice(lengths)) for _ in range(TASKS_PER_SLOT)
-        ]
 
-    def miss(shapes: list[tuple[int, int]]) -> float:
-        total = sum(rows * tokens for rows, tokens in shapes)
+def random_mix(
+    source: random.Random, jobs: Sequence[LoraJob], least: float, most: float
+) -> list[LoraJob]:
+    """Return some of the jobs, of `least` to `most` tokens a round if many draws find such."""
+
+    def miss(mixed: list[LoraJob]) -> float:
+        total = round_tokens(mixed)
         return max(least - total, total - most, 0.0)
 
-    return min((draw() for _ in range(DRAWS)), key=miss)
+    draws = (source.sample(jobs, source.randint(1, len(jobs))) for _ in range(DRAWS))
+    return min(draws, key=miss)
 
 
 def round_tokens(jobs: Sequence[LoraJob]) -> int:
@@ -302,6 +322,8 @@ class _Measurement:
         # Of all devices together, as everywhere here.
         self.sweep_tokens = dict(self.effort.sweep_tokens)[self.base.device.type]
         self.sweep_tokens *= self.devices.num_devices
+        self.features = linear_features(self.base.fresh_model())
+        self.default_modules = default_modules(self.base.model)
         self.started = self.workload.now()
         self.not_measured: list[str] = []
         self._share = 0.0
@@ -310,39 +332,41 @@ class _Measurement:
 
     def run(self, token_budget: int | None) -> Profile:
         sweep = self.sweep()
-        a, b = fit_line(sweep)
         largest = sweep[-1].tokens
         if token_budget is not None and not 1 <= token_budget <= largest:
             raise InputError("token_budget", f"{token_budget}", f"1 to {largest} tokens")
         budget = token_budget or choose_budget(sweep)
         self.report_progress("memory", SWEEP_END)
         activations, per_parameter = self.activations(budget), self.bytes_per_parameter()
-        load, checkpoint, suspend = self.swap_seconds()
-        mixes, is_busy, lost = self.mixes(budget, a, b), False, 0.0
+        load, checkpoint, suspend, resident = self.swap_seconds()
+        ranks = self.mix_ranks(activations, per_parameter)
+        loads = self.loads(sweep, budget, ranks)
         for _ in range(MAX_REPEATS):
-            if not is_disturbed(mixes) or self.is_over(REPEATS_END):
+            is_far_off = self.margin(predict_left_out(self.passes(sweep), loads)) > LARGE_MARGIN
+            is_as_before = self.is_as_in_sweep(loads, sweep, budget)
+            if (is_as_before and not is_far_off) or self.is_over(REPEATS_END):
                 break
             known = len(self.not_measured)
             again = self.sweep(f"speed of passes{_AGAIN}", REPEATS_END)
-            loads = self.mixes(budget, a, b, REPEATS_END)
+            sweep = [*elementwise_min(sweep, again), *sweep[len(again) :]]
+            loads = fastest_loads(loads, self.loads(sweep, budget, ranks, REPEATS_END))
             # What it was too late for, the first ones have measured.
             del self.not_measured[known:]
-            sweep = [*elementwise_min(sweep, again), *sweep[len(again) :]]
-            a, b = fit_line(sweep)
-            mixes = predict_mixes(fastest_mixes(mixes, loads), budget, a, b)
-            is_busy = is_slower(sweep, again)
-            # Loads lose as much against passes of the same time, whatever else was at work.
-            lost = margin_of(predict_mixes(loads, budget, *fit_line(again)))
-            if not is_busy and not is_noisy(mixes):
+            if self.is_as_in_sweep(loads, sweep, budget):
                 # It is the device that slows loads down.
                 break
-        if len(mixes) < self.effort.mixes:
-            known_loads = f" but {len(mixes)} of {self.effort.mixes}" if mixes else ""
+        if len(loads) < self.effort.mixes:
+            known_loads = f" but {len(loads)} of {self.effort.mixes}" if loads else ""
             self.not_measured.append(f"mixed loads{known_loads}")
+        mixes = predict_left_out(self.passes(sweep), loads)
         margin = self.margin(mixes)
-        if is_busy and margin > LARGE_MARGIN:
+        _, pass_seconds = self.budget_pass(sweep, budget)
+        if is_slower(loads, pass_seconds):
             self.not_measured.append(BUSY)
-            margin = min(margin, UNMEASURED_MARGIN, max(LEAST_MARGIN, lost))
+            loads = [one.at_speed_of(pass_seconds) for one in loads]
+            lost = margin_of(predict_left_out(self.passes(sweep), loads))
+            margin = min(UNMEASURED_MARGIN, max(LEAST_MARGIN, lost))
+        cost = fit_rounds(self.passes(sweep), loads)
         self.report_progress("done", 1.0)
         weights = num_weight_bytes(self.base.model)
         return Profile(
@@ -355,11 +379,11 @@ class _Measurement:
             memory_gb=self.device_bytes(weights) / 1e9,
             base_weights_gb=weights / 1e9,
             activations_gb=activations / 1e9,
-            features=linear_features(self.base.fresh_model()),
-            default_modules=default_modules(self.base.model),
+            features=self.features,
+            default_modules=self.default_modules,
             bytes_per_parameter=per_parameter,
-            step_seconds=a,
-            token_seconds=b,
+            step_seconds=cost.step_seconds,
+            token_seconds=cost.token_seconds,
             micro_batch_tokens=budget,
             base_load_seconds=self.base.load_seconds,
             task_load_seconds=load,
@@ -370,6 +394,11 @@ class _Measurement:
             sweep=tuple(sweep),
             mixes=tuple(mixes),
             not_measured=tuple(dict.fromkeys(self.not_measured)),
+            adapter_seconds=cost.adapter_seconds,
+            parameter_seconds=cost.parameter_seconds,
+            square_seconds=cost.square_seconds,
+            row_tokens=self.row_tokens,
+            resident_seconds=resident,
         )
 
     def device_bytes(self, weights: int) -> float:
@@ -397,7 +426,7 @@ class _Measurement:
         """The margin of what was measured; where that is less than it should be, a large one."""
         if not mixes:
             return UNMEASURED_MARGIN
-        least = LEAST_MARGIN if len(mixes) < min(FEWEST_MIXES, self.effort.mixes) else 0.0
+        least = LEAST_MARGIN if len(mixes) < min(FEWEST_LOADS, self.effort.mixes) else 0.0
         return max(least, margin_of(mixes))
 
     def sweep(self, what: str = "speed of passes", end: float = SWEEP_END) -> list[SweepPoint]:
@@ -497,14 +526,17 @@ class _Measurement:
             devices=self.devices,
         )
 
-    def swap_seconds(self) -> tuple[float, float, float]:
-        """Return median seconds to load a task, to save it, and to save and unload it."""
+    def swap_seconds(self) -> tuple[float, float, float, float]:
+        """Return median seconds to load a task, to save it, to save and unload it, and to keep it.
+
+        A task that is kept trains while its checkpoint is written: the last one is what that takes.
+        """
         trainer = self.trainer(self.row_tokens)
         job = replace(self.workload.job(self.effort.load_rows, self.row_tokens), batch_size=1)
         folder = self.workload.folder / job.id
         trainer.load(job, folder)
-        self.workload.rounds(trainer, [job], 1)
-        loads, saves, suspends = [], [], []
+        row_seconds = statistics.median(self.workload.rounds(trainer, [job], ROUNDS_A_ROW))
+        loads, saves, suspends, stays = [], [], [], []
         # The first switch warms up what it needs.
         count = 1 + self.effort.switches
         for number in range(count):
@@ -513,8 +545,9 @@ class _Measurement:
             if number and self.is_over(SWITCHES_END):
                 self.not_measured.append(f"task switches but {number} of {count}")
                 break
+            stays.append(self.resident_seconds(trainer, job, 2 * number, row_seconds))
             times = [self.workload.now()]
-            trainer.save(job.id, number)
+            trainer.save(job.id, 2 * number + 1)
             times.append(self.workload.now())
             trainer.unload(job.id)
             times.append(self.workload.now())
@@ -523,26 +556,121 @@ class _Measurement:
             saves.append(times[1] - times[0])
             suspends.append(times[2] - times[0])
             loads.append(times[3] - times[2])
+        measured = (loads, saves, suspends, stays)
         if len(loads) < count:
-            return max(loads), max(saves), max(suspends)
-        load, save, suspend = (statistics.median(t[1:]) for t in (loads, saves, suspends))
-        return load, save, suspend
+            load, save, suspend, stay = map(max, measured)
+        else:
+            load, save, suspend, stay = (statistics.median(times[1:]) for times in measured)
+        return load, save, suspend, stay
 
-    def mixes(self, budget: int, a: float, b: float, end: float = MIXES_END) -> list[Mix]:
-        """Return mixed loads, as predicted by t = a + b n and as measured; the same each time.
+    def resident_seconds(
+        self, trainer: MultiLoraTrainer, job: LoraJob, number: int, row_seconds: float
+    ) -> float:
+        """Return the seconds that a checkpoint takes from training that goes on meanwhile.
 
-        `end` is the share of the time limit by which they are measured.
+        As a node does it: training waits until the state is copied, and a thread writes the copy.
+
+        Args:
+            trainer, job: which has it loaded; it has optimizer batches of one row.
+            number: of the checkpoint.
+            row_seconds: of a row.
+        """
+        before, begin = trainer.progress(job.id).rows, self.workload.now()
+        trainer.holds(job, self.workload.folder / job.id)
+        write = trainer.snapshot(job.id, number)
+        copied = self.workload.now() - begin
+        with ThreadPoolExecutor(1) as threads:
+            writing = threads.submit(write)
+            trainer.train({job.id: before + MANY_EPOCHS}, lambda _: None, _WhileWriting(writing))
+        writing.result()
+        trained = trainer.progress(job.id).rows - before
+        return max(copied, self.workload.now() - begin - trained * row_seconds)
+
+    def passes(self, sweep: Sequence[SweepPoint]) -> list[TimedRound]:
+        """Return the rounds of a sweep."""
+        features = adapted_features(self.features, self.default_modules)
+        return [
+            TimedRound(
+                Round(
+                    passes=1,
+                    tokens=point.tokens,
+                    adapters=1,
+                    token_parameters=point.tokens * REFERENCE_RANK * features,
+                    square_tokens=point.tokens * min(point.tokens, self.row_tokens),
+                ),
+                point.seconds,
+            )
+            for point in sweep
+        ]
+
+    def round(self, jobs: Sequence[LoraJob], budget: int) -> Round:
+        """Return a round of jobs, in passes of `budget` tokens."""
+        features = adapted_features(self.features, self.default_modules)
+        tokens = [job.batch_size * job.max_length for job in jobs]
+        return Round(
+            passes=math.ceil(sum(tokens) / budget),
+            tokens=sum(tokens),
+            adapters=len(jobs),
+            token_parameters=features * sum(n * j.rank for n, j in zip(tokens, jobs, strict=True)),
+            square_tokens=sum(n * j.max_length for n, j in zip(tokens, jobs, strict=True)),
+        )
+
+    def budget_pass(
+        self, sweep: Sequence[SweepPoint], budget: int
+    ) -> tuple[tuple[int, int], float]:
+        """Return the rows of a pass at the budget and their tokens, and its time in the sweep."""
+        row_tokens = min(self.row_tokens, budget)
+        rows = budget // row_tokens
+        points = [point.tokens for point in sweep], [point.seconds for point in sweep]
+        return (rows, row_tokens), float(np.interp(rows * row_tokens, *points))
+
+    def is_as_in_sweep(
+        self, loads: Sequence[TimedRound], sweep: Sequence[SweepPoint], budget: int
+    ) -> bool:
+        """Return whether passes next to loads took as long as in the sweep."""
+        _, seconds = self.budget_pass(sweep, budget)
+        return not is_slower(loads, seconds) and not is_faster(loads, seconds)
+
+    def mix_ranks(self, activations: int, bytes_per_parameter: float) -> tuple[int, ...]:
+        """Return the ranks of mixed loads: those that memory has room for."""
+        weights = num_weight_bytes(self.base.model)
+        room = MIX_MEMORY_SHARE * (usable_bytes(self.base.device, weights) - weights - activations)
+        features = adapted_features(self.features, self.default_modules)
+        most = room / (MIX_TASKS * bytes_per_parameter * features)
+        return tuple(rank for rank in MIX_RANKS if rank <= most) or MIX_RANKS[:1]
+
+    def loads(
+        self,
+        sweep: Sequence[SweepPoint],
+        budget: int,
+        ranks: Sequence[int],
+        end: float = MIXES_END,
+    ) -> list[TimedRound]:
+        """Return the times of mixed loads; they are the same each time.
+
+        Args:
+            sweep: as measured.
+            budget: tokens of a pass.
+            ranks: of the tasks.
+            end: share of the time limit by which they are measured.
         """
         source = random.Random(self.seed)
-        trainer, mixes = self.trainer(budget), []
+        trainer, loads = self.trainer(budget), []
+        a, b = fit_line(sweep)
         begin = self.workload.now()
         until = max(self.until(end), begin)
         # A round of each if there is no time for more, of as many tokens as there is time for.
         rounds, count = self.effort.mix_timed, self.effort.mixes
-        if until - begin < count * rounds * predict(4 * budget, budget, a, b):
+        if until - begin < count * (rounds + 1) * predict(4 * budget, budget, a, b):
             rounds = 1
-        affordable = (until - begin) / (count * rounds) / (a / budget + b)
+        affordable = (until - begin) / (count * (rounds + 1)) / (a / budget + b)
         self._most = most = self._most or max(1.5 * budget, affordable)
+        longest = dict(self.effort.mix_row_tokens)[self.base.device.type]
+        longest = min(longest, budget, self.base.context_tokens or longest)
+        (num_rows, row_tokens), _ = self.budget_pass(sweep, budget)
+        one_pass = self.workload.job(num_rows, row_tokens)
+        self.workload.load(trainer, [one_pass])
+        self.workload.rounds(trainer, [one_pass], 1)
         jobs: list[LoraJob] = []
         for number in range(count):
             share = number / count
@@ -550,19 +678,30 @@ class _Measurement:
             self.report_progress(what, SWITCHES_END + (MIXES_END - SWITCHES_END) * share)
             if number % MIXES_A_LOAD == 0:
                 self.workload.unload(trainer, jobs)
-                shapes = random_shapes(source, self.row_tokens, budget, most)
-                jobs = [
-                    self.workload.job(*shape, rank=source.choice((4, 8, 16))) for shape in shapes
-                ]
+                shapes = random_shapes(source, longest, most / 2)
+                jobs = [self.workload.job(*shape, rank=source.choice(ranks)) for shape in shapes]
                 self.workload.load(trainer, jobs)
-            mixed = source.sample(jobs, source.randint(2, len(jobs)))
-            tokens = round_tokens(mixed)
-            predicted = predict(tokens, budget, a, b)
-            if self.workload.now() + predicted > until:
+            mixed = random_mix(source, jobs, budget / 2, most)
+            if self.workload.now() + predict(round_tokens(mixed), budget, a, b) > until:
                 break
             times = self.workload.rounds(trainer, mixed, rounds, until)
-            mixes.append(Mix(len(mixed), tokens, predicted, statistics.median(times)))
-        return mixes
+            (pass_seconds,) = self.workload.rounds(trainer, [one_pass], 1)
+            measured = statistics.median(times)
+            loads.append(TimedRound(self.round(mixed, budget), measured, pass_seconds))
+        return loads
+
+
+@dataclass(frozen=True, slots=True)
+class _WhileWriting:
+    """Time budget of a row after the other, until a checkpoint is written."""
+
+    writing: "Future[Path]"
+
+    def max_rows(self) -> int:
+        return 0 if self.writing.done() else 1
+
+    def record(self, rows: float) -> None:
+        pass
 
 
 def origin_of(

@@ -104,6 +104,11 @@ class TokenizedDataSet:
         return sum(map(len, self.rows))
 
     @cached_property
+    def square_tokens(self) -> int:
+        """Sum of the squares of the tokens of all rows; the two of a pair count by themselves."""
+        return sum(row.second**2 + (len(row) - row.second) ** 2 for row in self.rows)
+
+    @cached_property
     def num_trained_tokens(self) -> int:
         """Tokens of all rows that the loss is taken over."""
         return sum(row.num_trained_tokens for row in self.rows)
@@ -116,8 +121,11 @@ class TokenizedDataSet:
     @property
     def mean_tokens(self) -> float:
         """Tokens of a row on average as they count in time: what converts samples into tokens."""
-        kind = RowKind.PREFERENCE if self.has_pairs else RowKind.TEXT
-        return self.num_tokens / len(self.rows) * token_cost(kind)
+        return self.num_tokens / len(self.rows) * self._token_cost
+
+    @property
+    def _token_cost(self) -> float:
+        return token_cost(RowKind.PREFERENCE if self.has_pairs else RowKind.TEXT)
 
     def check_rows(self, max_length: int, context_tokens: int | None = None) -> None:
         """Check that there is a row to train on.
@@ -143,6 +151,7 @@ class TokenizedDataSet:
             self.longest,
             context_tokens,
             has_pairs=self.has_pairs,
+            square_tokens=self.square_tokens / len(self) * self._token_cost,
         )
 
     @cached_property

@@ -1,21 +1,33 @@
+import random
+from dataclasses import astuple, replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.device_profile import Mix, SweepPoint
 from auctune.train.cost_model import (
+    FEWEST_LOADS,
     LINE_ERROR,
+    Round,
+    RoundCost,
+    TimedRound,
     choose_budget,
     elementwise_min,
-    fastest_mixes,
+    fastest_loads,
     fit_line,
-    is_disturbed,
-    is_noisy,
+    fit_rounds,
+    is_faster,
     is_saturated,
     is_slower,
     margin_of,
-    predict_mixes,
+    predict,
+    predict_left_out,
 )
+
+
+def timed(seconds: float, beside: float = 0.0) -> TimedRound:
+    return TimedRound(Round(1, 100, 2, 1.0, 1.0), seconds, beside)
 
 
 def points(seconds: dict[int, float]) -> list[SweepPoint]:
@@ -81,31 +93,30 @@ def test_a_slowdown_of_all_mixes_decides_the_margin(noise: list[float], factor: 
     assert margin_of(some) >= 1 - 1 / factor - 1e-9
 
 
-def test_a_sweep_is_disturbed_if_every_mix_runs_in_less_than_half_of_its_time() -> None:
-    slower, quicker = Mix(2, 10, 3.0, 4.0), Mix(2, 10, 100.0, 1.0)
-    assert is_noisy([quicker, quicker])
-    assert not is_noisy([quicker, slower])
-    assert not is_noisy([])
-
-
 def test_of_loads_that_were_measured_twice_the_quicker_times_count() -> None:
-    first = [Mix(2, 10, 1.0, 5.0), Mix(3, 20, 2.0, 2.0)]
-    again = [Mix(2, 10, 1.0, 1.0), Mix(3, 20, 2.0, 9.0), Mix(2, 30, 3.0, 3.0)]
-    assert fastest_mixes(first, again) == [again[0], first[1], again[2]]
-    assert fastest_mixes(first, []) == first
+    first = [timed(5.0), timed(2.0)]
+    again = [timed(1.0), timed(9.0), timed(3.0)]
+    assert fastest_loads(first, again) == [again[0], first[1], again[2]]
+    assert fastest_loads(first, []) == first
 
 
-def test_loads_are_doubted_if_they_are_far_from_their_prediction() -> None:
-    assert is_disturbed([Mix(2, 10, 1.0, 2.0)])
-    assert is_disturbed([Mix(2, 10, 3.0, 1.0)])
-    assert not is_disturbed([Mix(2, 10, 1.0, 1.2)])
-    assert not is_disturbed([])
+def test_a_device_is_busy_while_passes_next_to_most_loads_take_longer_than_in_the_sweep() -> None:
+    loads = [timed(9.0, beside) for beside in (1.1, 3.0, 3.0, 0.9, 3.0)]
+    assert is_slower(loads, 1.0)
+    assert not is_slower(loads[:2], 2.0)
+    assert not is_slower([], 1.0)
 
 
-def test_a_device_is_busy_while_most_passes_take_longer_than_before() -> None:
-    best = points({32: 1.0, 64: 2.0, 128: 4.0})
-    assert not is_slower(best, points({32: 1.1, 64: 2.0, 128: 40.0}))
-    assert is_slower(best, points({32: 1.0, 64: 3.0, 128: 6.0}))
+def test_a_sweep_was_disturbed_if_passes_next_to_most_loads_are_faster() -> None:
+    loads = [timed(9.0, beside) for beside in (0.5, 0.5, 9.0)]
+    assert is_faster(loads, 1.0)
+    assert not is_faster(loads, 0.55)
+    assert not is_faster([], 1.0)
+
+
+def test_a_load_on_a_busy_device_is_as_much_faster_on_an_idle_one_as_the_pass_next_to_it() -> None:
+    assert timed(6.0, 3.0).at_speed_of(1.0) == timed(2.0, 1.0)
+    assert timed(6.0, 0.5).at_speed_of(1.0) == timed(6.0, 1.0)
 
 
 def test_of_two_sweeps_the_quicker_passes_count() -> None:
@@ -113,9 +124,122 @@ def test_of_two_sweeps_the_quicker_passes_count() -> None:
     assert elementwise_min(first, again) == points({32: 1.0, 64: 2.0})
 
 
-def test_another_line_predicts_the_same_mixes_anew() -> None:
-    # Two passes of 64 tokens at most: 2 * 0.5 + 100 * 0.01.
-    assert predict_mixes([Mix(3, 100, 50.0, 2.0)], 64, 0.5, 0.01) == [Mix(3, 100, 2.0, 2.0)]
+FEATURES = 40_000
+ROW_TOKENS = 256
+# Passes of up to 512 tokens.
+BUDGET = 512
+
+
+def sweep_of(cost: RoundCost) -> list[TimedRound]:
+    rounds = [
+        Round(1, n, 1, 8 * FEATURES * n, n * min(n, ROW_TOKENS))
+        for n in (32, 64, 128, 256, 512, 1024, 2048)
+    ]
+    return [TimedRound(one, cost.seconds(one)) for one in rounds]
+
+
+def load_of(adapters: list[tuple[int, int, int]]) -> Round:
+    """A round of adapters: rank, rows, tokens of a row."""
+    tokens = sum(rows * length for _, rows, length in adapters)
+    return Round(
+        -(-tokens // BUDGET),
+        tokens,
+        len(adapters),
+        FEATURES * sum(rank * rows * length for rank, rows, length in adapters),
+        sum(rows * length**2 for _, rows, length in adapters),
+    )
+
+
+random_loads = st.lists(
+    st.lists(
+        st.tuples(
+            st.sampled_from((4, 8, 16, 32, 64)),
+            st.sampled_from((1, 2, 4, 8)),
+            st.sampled_from((32, 64, 128, 256)),
+        ),
+        min_size=1,
+        max_size=8,
+    ).map(load_of),
+    min_size=FEWEST_LOADS + 1,
+    max_size=12,
+)
+# Seconds; b is a tenth of the time of a token at least, as of any base that is not smaller than its
+# adapters.
+costs = st.builds(
+    RoundCost,
+    st.floats(0, 0.05),
+    st.floats(3e-4, 1e-2),
+    st.floats(0, 0.02),
+    st.floats(0, 1e-10),
+    st.floats(0, 1e-7),
+)
+
+
+@given(costs, random_loads)
+def test_the_cost_of_rounds_is_found_again(cost: RoundCost, rounds: list[Round]) -> None:
+    loads = [TimedRound(one, cost.seconds(one)) for one in rounds]
+    found = fit_rounds(sweep_of(cost), loads)
+    assert all(term >= 0 for term in astuple(found))
+    for one in loads:
+        assert found.seconds(one.round) == pytest.approx(one.seconds, rel=1e-6)
+
+
+def test_each_term_is_told_from_the_others_by_loads_that_differ() -> None:
+    draw = random.Random(0)
+    rounds = [
+        load_of(
+            [
+                (draw.choice((4, 16, 64)), draw.choice((1, 4)), draw.choice((32, 256)))
+                for _ in range(draw.randint(1, 8))
+            ]
+        )
+        for _ in range(12)
+    ]
+    cost = RoundCost(0.03, 1e-3, 0.004, 5e-11, 5e-8)
+    loads = [TimedRound(one, cost.seconds(one)) for one in rounds]
+    assert astuple(fit_rounds(sweep_of(cost), loads)) == pytest.approx(astuple(cost), rel=1e-6)
+    # A load that was not fitted is predicted too: nothing is left for the margin.
+    assert margin_of(predict_left_out(sweep_of(cost), loads)) == pytest.approx(0, abs=1e-6)
+
+
+@given(
+    st.lists(st.floats(1e-4, 10), min_size=7, max_size=7),
+    random_loads,
+    st.lists(st.floats(1e-4, 10), min_size=12, max_size=12),
+)
+def test_nothing_is_ever_predicted_to_take_less_than_no_time(
+    passes: list[float], rounds: list[Round], seconds: list[float]
+) -> None:
+    sweep = [
+        replace(one, seconds=time)
+        for one, time in zip(sweep_of(RoundCost(1, 1)), passes, strict=True)
+    ]
+    loads = [TimedRound(one, time) for one, time in zip(rounds, seconds, strict=False)]
+    found = fit_rounds(sweep, loads)
+    assert min(astuple(found)) >= 0
+    # What is sold by the token has a price.
+    assert found.token_seconds > 0
+    assert all(mix.predicted_seconds > 0 for mix in predict_left_out(sweep, loads))
+
+
+def test_fewer_loads_than_terms_leave_the_line_of_the_sweep() -> None:
+    cost = RoundCost(0.01, 1e-3)
+    slow = TimedRound(load_of([(64, 4, 256)]), 100.0)
+    found = fit_rounds(sweep_of(cost), [slow] * (FEWEST_LOADS - 1))
+    assert astuple(found) == pytest.approx((0.01, 1e-3, 0, 0, 0), abs=1e-9)
+
+
+@given(costs, random_loads)
+def test_a_model_of_ranks_and_rows_keeps_back_no_more_than_the_line(
+    cost: RoundCost, rounds: list[Round]
+) -> None:
+    sweep, loads = sweep_of(cost), [TimedRound(one, cost.seconds(one)) for one in rounds]
+    a, b = fit_line([SweepPoint(one.round.tokens, one.seconds) for one in sweep])
+    by_line = [
+        Mix(1, one.round.tokens, predict(one.round.tokens, BUDGET, a, b), one.seconds)
+        for one in loads
+    ]
+    assert margin_of(predict_left_out(sweep, loads)) <= margin_of(by_line) + 0.05
 
 
 @given(st.floats(1e-3, 1), st.floats(1e-6, 1e-4))

@@ -67,7 +67,7 @@ class Examiner:
         self, path: Path, place: str, length: int, keep: Callable[[TokenizedDataSet], None]
     ) -> DataFacts:
         kind: RowKind | None = None
-        num_rows = num_tokens = num_truncated = longest = 0
+        num_rows = num_tokens = square_tokens = num_truncated = longest = 0
         dropped: Counter[str] = Counter()
         # Nothing stays in memory of a chunk but its counts: that does not grow with the file.
         for found, chunk in tokenize_file(
@@ -76,6 +76,7 @@ class Examiner:
             kind = found
             num_rows += len(chunk)
             num_tokens += chunk.num_tokens
+            square_tokens += chunk.square_tokens
             num_truncated += chunk.num_truncated
             longest = max(longest, chunk.longest)
             dropped.update(map(str, chunk.dropped.values()))
@@ -85,6 +86,7 @@ class Examiner:
             kind=kind,
             rows=num_rows,
             mean_tokens=num_tokens / num_rows * token_cost(kind),
+            square_tokens=square_tokens / num_rows * token_cost(kind),
             num_truncated=num_truncated,
             longest=longest,
             dropped=dict(dropped),
@@ -109,13 +111,16 @@ class Examiner:
             InputError: if it cannot be read, or has no rows.
         """
         limit = self._length(max_length)
-        num_rows = num_tokens = 0
+        num_rows = num_tokens = square_tokens = 0
         for _, line in iterate_lines(path, place, errors="replace"):
             num_rows += 1
-            num_tokens += min(limit, self._num_tokens(line))
+            tokens = min(limit, self._num_tokens(line))
+            num_tokens += tokens
+            square_tokens += tokens**2
         if not num_rows:
             raise InputError(place, "has no rows", "one row a line")
-        return DataSize(num_rows, max(1.0, num_tokens / num_rows))
+        mean, square = num_tokens / num_rows, square_tokens / num_rows
+        return DataSize(num_rows, max(1.0, mean), square_tokens=max(1.0, square))
 
     def _num_tokens(self, line: str) -> int:
         """Return the tokens of a raw line; of a long one its bytes, which are not fewer."""

@@ -1,16 +1,17 @@
 """From bids and their data to the tasks that the auction decides on.
 
 work M = rows * epochs * mean tokens of a row / sample_tokens, and that of the validation data
-(`DataSize.samples`). Where a vendor must repair the data
-first, its rows and tokens are not known yet: every line of the file counts as a row of its own
-text, which is more than what training will see; cells that turn out not to be needed go back.
+(`DataSize.samples`), at what a token of the job costs on the slowest type of node, and the time to
+load the job once (`JobWork`). Where a vendor must repair the data first, its rows and tokens are
+not known yet: every line of the file counts as a row of its own text, which is more than what
+training will see; cells that turn out not to be needed go back.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from auctune.device_profile import Profile
+from auctune.device_profile import JobWork, Profile
 from auctune.domain import Cluster, InputError, Quote, Task
 from auctune.domain.data_size import DataSize, job_notes
 from auctune.domain.errors import RepairableError
@@ -177,12 +178,12 @@ def _task(
     market: MarketFile, cluster: Cluster, profiles: Mapping[str, Profile], request: Request
 ) -> Task:
     entry, size, training = request.entry, request.size, request.job
-    batch_tokens = max(1, round(training.batch_size * size.mean_tokens))
+    work = JobWork.of(training, size, profiles.values())
     task = Task(
         id=entry.id,
         arrival=entry.arrival,
         deadline=entry.deadline,
-        work=size.samples(training.epochs, market.sample_tokens),
+        work=work.samples(size, training.epochs, market.sample_tokens),
         # A task may run on any type, and is sold the same memory on each.
         memory_gb=max(
             profile.task_memory_gb(
@@ -195,7 +196,10 @@ def _task(
         bid=entry.bid,
         throughput={
             name: profile.throughput(
-                market.slot_seconds, market.sample_tokens, batch_tokens, entry.share
+                market.slot_seconds,
+                market.sample_tokens,
+                profile.batch(training, size),
+                entry.share,
             )
             for name, profile in profiles.items()
         },

@@ -1,7 +1,7 @@
 """From profiles to the cluster that the auction sells.
 
-A node type's compute is in samples of `sample_tokens` tokens a slot, so that tasks with rows of
-different lengths are measured by one unit.
+A node type's compute is in samples a slot: `sample_tokens` tokens of the job that a profile is
+measured with, so that tasks with other adapters and rows are measured by one unit.
 """
 
 import os

@@ -25,6 +25,7 @@ class DataFacts:
         kind: of its rows.
         rows: that can be trained on.
         mean_tokens: as of `TokenizedDataSet`, of such rows, truncated to the length allowed.
+        square_tokens: as of `DataSize`, of the same rows.
         num_truncated: rows among them that were truncated.
         longest: tokens of the longest row as it stands in the file.
         dropped: other rows, which have nothing to learn: how many, by `DropCause`.
@@ -34,6 +35,7 @@ class DataFacts:
     kind: RowKind
     rows: int
     mean_tokens: float
+    square_tokens: float
     num_truncated: int
     longest: int
     dropped: Mapping[str, int]
@@ -50,6 +52,7 @@ class DataFacts:
             self.longest,
             self.context_tokens,
             has_pairs=self.kind is RowKind.PREFERENCE,
+            square_tokens=self.square_tokens,
         )
 
 

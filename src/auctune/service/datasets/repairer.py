@@ -157,7 +157,12 @@ class BuiltinVendor:
         # One line may hold many rows, as an array: the repair counts them, a line count does not.
         sizes = [found.size, *(offer.facts.size for offer in found.offers)]
         largest = max(sizes, key=lambda one: one.rows * one.mean_tokens)
-        size = replace(sizes[-1], rows=largest.rows, mean_tokens=largest.mean_tokens)
+        size = replace(
+            sizes[-1],
+            rows=largest.rows,
+            mean_tokens=largest.mean_tokens,
+            square_tokens=largest.square_tokens,
+        )
         return DatasetQuote(size, tuple(offers))
 
     async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:

@@ -5,8 +5,6 @@ be larger than its base, a batch holds each row at most once, and where jobs sha
 an optimizer step must fit into a quantum.
 """
 
-import math
-
 from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
@@ -14,9 +12,6 @@ from auctune.service.jobs.training import Defaults, Training
 
 # Scales of nf4 have 0.127 bits a number.
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "nf4": (4 + 0.127) / 8}
-
-# Cost of forward and backward in forward passes, for frozen and for trained weights.
-_FROZEN_PASSES, _TRAINED_PASSES = 2.0, 3.0
 
 
 def check_adapter(training: Training, profile: Profile, room_gb: float) -> float:
@@ -76,17 +71,8 @@ def check_step(
 
 
 def step_seconds(training: Training, size: DataSize, profile: Profile) -> float:
-    """Return the estimated seconds of an optimizer step without other jobs on the device.
-
-    Profiles are measured with small adapters. A larger adapter adds three passes over its own
-    parameters for each token; the frozen base takes two.
-    """
-    tokens = max(1, round(training.batch_size * size.mean_tokens))
-    passes = math.ceil(tokens / profile.micro_batch_tokens)
-    num_base = _num_base_parameters(profile)
-    extra = _num_parameters(training, profile) / num_base if num_base else 0.0
-    token_seconds = profile.token_seconds * (1.0 + _TRAINED_PASSES / _FROZEN_PASSES * extra)
-    return (profile.step_seconds * passes + token_seconds * tokens) / (1.0 - profile.margin)
+    """Return the estimated seconds of an optimizer step without other jobs on the device."""
+    return profile.batch_seconds(profile.batch(training, size))
 
 
 def _num_parameters(training: Training, profile: Profile) -> float:

@@ -148,7 +148,8 @@ class ProfiledDevice:
             InputError: as `compute`, or for a share out of range.
         """
         tokens = round(self.batch_sizes[int(batch * len(self.batch_sizes))] * self.sample_tokens)
-        return self.profile.throughput(slot_seconds, self.sample_tokens, max(1, tokens), share)
+        found = self.profile.reference_batch(max(1, tokens))
+        return self.profile.throughput(slot_seconds, self.sample_tokens, found, share)
 
     def task_memory_gb(self, batch: float, rank: float) -> float:
         return self.profile.task_memory_gb(self.ranks[int(rank * len(self.ranks))])

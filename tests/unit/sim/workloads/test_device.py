@@ -64,7 +64,9 @@ def test_a_profiled_device_is_what_its_profile_says(batch: float, rank: float) -
     profile = read_profile(PROFILE)
     device = ProfiledDevice(profile, 0.05, sample_tokens=40.0)
     size, adapter = BATCH_SIZES[int(batch * 6)], RANKS[int(rank * 5)]
-    assert device.throughput(60.0, batch, 0.5) == profile.throughput(60.0, 40.0, size * 40, 0.5)
+    assert device.throughput(60.0, batch, 0.5) == profile.throughput(
+        60.0, 40.0, profile.reference_batch(size * 40), 0.5
+    )
     assert device.task_memory_gb(batch, rank) == profile.task_memory_gb(adapter)
     assert device.compute(60.0) == profile.compute(60.0, 40.0)
     assert (device.memory_gb, device.base_memory_gb) == (profile.memory_gb, profile.base_memory_gb)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auctune.device_profile import Profile
+from auctune.device_profile import JobWork, Profile
 from auctune.domain import Cluster, EnergyForecast, InputError, Money, Quote, Task
 from auctune.domain.data_size import DataSize
 from auctune.electricity import RepeatedPrices, read_prices, slot_costs
@@ -14,7 +14,7 @@ from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.device_limits import check_adapter, check_batch
 from auctune.service.jobs.timestamps import to_rfc3339
-from auctune.service.jobs.training import ZoneBid
+from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.zones.core.clock import SlotClock
 
 Price = Callable[[int], float]
@@ -73,13 +73,18 @@ class Supply:
 
     Attributes:
         cluster: nodes, and the first window of slots.
-        sample_tokens: tokens of a sample, the unit of work.
+        sample_tokens: tokens of a sample, the unit of work, of the job that profiles are measured
+            with.
     """
 
     base: str
     cluster: Cluster
     profiles: Mapping[str, Profile]
     sample_tokens: float
+
+    def work(self, training: Training, size: DataSize) -> JobWork:
+        """Return the work of a job on the slowest of the node types."""
+        return JobWork.of(training, size, self.profiles.values())
 
     def task(self, bid: Bid, clock: SlotClock, first: int, last: int) -> Task:
         """Return a bid as the mechanism sees it, to run from slot `first` to `last` at most.
@@ -100,17 +105,19 @@ class Supply:
         kinds = [self.cluster.node_types[node.type] for node in self.cluster.nodes]
         room = max(kind.memory_gb for kind in kinds) - self.cluster.base_memory_gb
         memory = max(check_adapter(training, one, room) for one in self.profiles.values())
-        batch_tokens = max(1, round(training.batch_size * size.mean_tokens))
         return Task(
             id=bid.job,
             arrival=first,
             deadline=deadline,
-            work=size.samples(training.epochs, self.sample_tokens),
+            work=self.work(training, size).samples(size, training.epochs, self.sample_tokens),
             memory_gb=memory,
             bid=bid.bid,
             throughput={
                 name: profile.throughput(
-                    self.cluster.slot_seconds, self.sample_tokens, batch_tokens, training.share
+                    self.cluster.slot_seconds,
+                    self.sample_tokens,
+                    profile.batch(training, size),
+                    training.share,
                 )
                 for name, profile in self.profiles.items()
             },

@@ -57,6 +57,7 @@ def combine(
         max(size.longest for size in sizes),
         min(limits, default=None),
         has_pairs=sizes[0].has_pairs,
+        square_tokens=sum(size.rows * size.mean_square for size in sizes) / rows,
     )
     samples = {site: size.rows for site, size in sites.items()}
     return SiteDatasets(samples, replace(whole, validation=validation))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
+from auctune.domain.data_size import DataSize
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams, SlotPlan
 from auctune.engine.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.service.config.edge import EdgeConfig
@@ -187,7 +188,8 @@ class EdgeSupply:
         parts = math.ceil(rows / micro_batch)
         parts += math.ceil(rows / training.batch_size) if rows % micro_batch else 0
         step_seconds = self.entry.step_seconds / training.batch_size
-        return parts, rows * (self._row_seconds(facts, rows / parts) + step_seconds)
+        row_seconds = self._row_seconds(training, facts.size, rows / parts)
+        return parts, rows * (row_seconds + step_seconds)
 
     @property
     def _usable_seconds(self) -> float:
@@ -198,10 +200,8 @@ class EdgeSupply:
         size = facts.size.validation
         if size is None:
             return 0.0
-        tokens = max(1, round(self.micro_batch(training) * size.mean_tokens))
-        return size.rows * (
-            size.evaluation_cost * size.mean_tokens / self.profile.tokens_per_second(tokens)
-        )
+        row_seconds = self._row_seconds(training, size, self.micro_batch(training))
+        return size.rows * size.evaluation_cost * row_seconds
 
     def _check_validation(self, training: Training, facts: SiteDatasets) -> None:
         """Check that validation leaves time to train: see `_MAX_VALIDATION_SHARE`."""
@@ -215,10 +215,10 @@ class EdgeSupply:
             expected = f"at most {limit:.3g} s, or {most} rows of this length"
             raise InputError("validation_file", found, expected)
 
-    def _row_seconds(self, facts: SiteDatasets, micro_batch: float) -> float:
+    def _row_seconds(self, training: Training, size: DataSize, micro_batch: float) -> float:
         """Return the seconds of a worker for a row in micro-batches of so many rows on average."""
-        tokens = facts.size.mean_tokens
-        return tokens / self.profile.tokens_per_second(max(1, round(micro_batch * tokens)))
+        batch = self.profile.batch(training, size, micro_batch)
+        return size.mean_tokens / self.profile.tokens_per_second(batch)
 
     def _adapter_mb(self, training: Training) -> float:
         features = self.profile.adapted_features(training.target_modules)

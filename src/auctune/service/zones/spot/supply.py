@@ -89,9 +89,10 @@ class SpotSupply:
         # Rows of the validation data count by the time that they take.
         rows_in_time = size.rows + size.validation_rows * size.validation_row_cost
         rows = rows_in_time * training.epochs
-        tokens = max(1, round(min(self.micro_batch, training.batch_size) * size.mean_tokens))
+        batch = self.profile.batch(training, size, min(self.micro_batch, training.batch_size))
         seconds = self.clock.slot_seconds
-        speed = self.profile.throughput(seconds, size.mean_tokens, tokens, 1.0)
+        speed = self.profile.throughput(seconds, size.mean_tokens, batch, 1.0)
+        speed /= self.profile.token_cost(batch)
         workload = max(rows / (speed * (1.0 - self.spare) * speed_ratio), 1e-6)
         length = len(slots) * seconds
         value = DEFAULT_VALUE * workload

@@ -1,12 +1,16 @@
 """Between a zone and its nodes: each slot ordered once, failures planned anew, nothing repeated."""
 
+from dataclasses import replace
+
+import pytest
+
 from auctune.engine.messages.base import ErrorRecord
 from auctune.engine.messages.node import Lost, Recovered
 from auctune.service.storage.events import EventType
 from auctune.service.zones.auction.events import AuctionEventType
 from auctune.service.zones.core.job import Phase
 from support.scripted_node import trained_slot
-from support.zones import MadeUpZone
+from support.zones import SAMPLE_TOKENS, MadeUpZone, made_up_profile
 
 
 def with_job(rows: int = 400, slots: int = 9) -> MadeUpZone:
@@ -318,3 +322,41 @@ def test_slots_lost_to_memory_are_forgotten_once_the_task_has_trained() -> None:
     assert made.zone.state.jobs["a"].out_of_memory == []
     assert kinds(made).count(EventType.OUT_OF_MEMORY) == 2
     assert made.folded().state == made.zone.state
+
+
+def test_a_job_is_loaded_in_its_first_slot_and_no_slot_is_sold_more_than_it_has_time_for() -> None:
+    profile = replace(
+        made_up_profile(),
+        adapter_seconds=0.02,
+        parameter_seconds=1e-8,
+        task_load_seconds=1.0,
+        resident_seconds=0.1,
+    )
+    made = MadeUpZone(num_nodes=1, profile=profile)
+    bid = made.bid("a", "1000", rows=120, slots=9, rank=16)
+    made.zone.decide(bid)
+    made.keep()
+    job = made.zone.state.jobs["a"]
+    assert len(job.cells) > 1
+    batch = profile.batch(bid.training, bid.size)
+    # In passes that others fill: of a token of the sweep, and of the job.
+    reference = 1 / profile.tokens_per_second()
+    row_seconds = 40 * profile.token_cost(batch) * reference
+    sold_seconds = job.task.throughput["kind"] * SAMPLE_TOKENS * reference
+    load_seconds = profile.load_tokens(batch) * reference
+    assert load_seconds == pytest.approx(2 * 1.0)
+    trained: list[int] = []
+    while made.zone.state.jobs["a"].phase is not Phase.TRAINED:
+        made.pass_slots()
+        for (slot, node), (order,) in list(made.executor.orders.items()):
+            trained.append(order.target - sum(trained))
+            taken = trained[-1] * row_seconds + (load_seconds if len(trained) == 1 else 0.0)
+            # Rows are whole.
+            assert taken <= sold_seconds + row_seconds
+            made.answer(slot, node)
+    assert sum(trained) == 120
+    # The first one had less time to train, and nothing was late by that.
+    assert trained[0] < trained[1]
+    assert AuctionEventType.REPLANNED not in kinds(made)
+    assert EventType.NOTE_ADDED not in kinds(made)
+    assert made.zone.speed.speed == 1.0

@@ -71,7 +71,7 @@ def test_data_of_several_sites_count_together_and_truncation_is_of_each() -> Non
     short = DataSize(30, 10.0)
     found = combine({"a": long, "b": short}, None, Training("file-a", max_length=32))
     assert found.samples == {"a": 10, "b": 30}
-    assert found.size == DataSize.of(40, 12.5, 1, {"no_target": 2}, 40, None)
+    assert found.size == DataSize.of(40, 12.5, 1, {"no_target": 2}, 40, None, square_tokens=175.0)
     cut = DataSize.of(10, 20.0, 4, {}, 40, None)
     with pytest.raises(InputError, match=r"market\.sites\.a: rows longer than"):
         combine({"b": short, "a": cut}, None, Training("file-a", max_length=32))

@@ -101,8 +101,9 @@ def test_the_time_that_is_sold_is_enough_for_the_batches_of_short_chunks(rows: i
         seconds = -made.entry.step_seconds
         sizes = dict.fromkeys(range(count), math.ceil(samples["a"] / job.chunks["a"]))
         for batch in slot_batches(1, training.batch_size, 4, sizes, 1):
-            speeds = [supply.profile.tokens_per_second(round(p.num_rows * TOKENS)) for p in batch]
-            passes = [p.num_rows * TOKENS / speed for p, speed in zip(batch, speeds, strict=True)]
+            size = made.bid("job").facts.size
+            parts = [supply.profile.batch(training, size, part.num_rows) for part in batch]
+            passes = [supply.profile.batch_seconds(part) for part in parts]
             seconds += made.entry.step_seconds + sum(passes)
         assert seconds <= count / job.chunks_per_worker_slot * slot_seconds * (1 + 1e-9)
 
