@@ -60,7 +60,7 @@ def test_packed_rows_have_no_padding_and_two_passes_would_not_be_one(
 def test_rows_lie_where_a_batch_says(is_packed: bool) -> None:
     batch = MicroBatch((row(3), row(5), row(2)), is_packed)
     assert batch.starts.tolist() == ([0, 3, 8, 10] if is_packed else [0, 5, 10, 15])
-    assert (batch.num_tokens, batch.num_real_tokens) == (10 if is_packed else 15, 10)
+    assert (batch.num_tokens, batch.lengths.sum()) == (10 if is_packed else 15, 10)
 
 
 @given(
@@ -102,7 +102,7 @@ def test_padding_of_mixed_lengths_is_small_where_rows_are_padded() -> None:
         lengths = generator.integers(16, 129, size=64).tolist()
         batcher = TokenBudgetBatcher(512, is_packed=False)
         for batch in batcher.split(rows(lengths, adapters=8)):
-            padding += batch.num_tokens - batch.num_real_tokens
+            padding += batch.num_tokens - batch.lengths.sum()
             total += batch.num_tokens
     assert padding / total <= 0.1
 

@@ -86,11 +86,6 @@ class MicroBatch:
         """Tokens computed, padding included."""
         return int(self.starts[-1])
 
-    @property
-    def num_real_tokens(self) -> int:
-        """Tokens of the rows themselves."""
-        return int(self.lengths.sum())
-
 
 def units_of(rows: Sequence[BatchRow]) -> list[tuple[BatchRow, ...]]:
     """Return rows by what stays together: the two of each pair, others alone."""

@@ -30,14 +30,12 @@ class TrainLoop:
         step: runs micro-batches.
         batcher: splits rows into micro-batches, those of one device.
         devices: of the node; the first one is that of `step`.
-        padding: (padding, all) tokens computed so far.
     """
 
     def __init__(self, step: ForwardBackward, batcher: MicroBatcher, devices: DeviceGroup) -> None:
         self.step = step
         self.batcher = batcher
         self.devices = devices
-        self.padding = (0, 0)
 
     def run(
         self, targets: Sequence[tuple[TrainingTask, int]], max_rows: int | None = None
@@ -98,9 +96,6 @@ class TrainLoop:
             self.batcher.record_pass(batch)
             for name, added in sums.items():
                 totals[name] += added
-            padding, total = self.padding
-            unused = batch.num_tokens - batch.num_real_tokens
-            self.padding = (padding + unused, total + batch.num_tokens)
         return None
 
     def _split(self, rows: Sequence[BatchRow]) -> Parts:
