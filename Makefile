@@ -24,8 +24,9 @@ help:
 	@echo "make vllm    tests of answers by vLLM, on the CPU: minutes, and 3 GB once"
 	@echo "make bench   the figures of docs/reference/figures.md, measured on this machine"
 	@echo "             SPOT_DATA=FOLDER adds those on records of spot markets"
-	@echo "make gpu     what a GPU makes possible: tests, exports, a market, speeds; 8 minutes or less"
-	@echo "             PARTS='tests market' runs these alone; WHEELS=FOLDER needs no network"
+	@echo "make gpu     what a GPU makes possible: tests, speeds, a market, slots; 8 minutes or less"
+	@echo "             PARTS='tests market' runs these alone; WHEELS=FOLDER needs no network;"
+	@echo "             RESULTS=FOLDER has all that is written, build/gpu by default"
 	@echo "make soak    zones of all kinds, four Ray nodes, random bids and faults; then log, ledger and"
 	@echo "             clients are compared: 10 minutes, or MINUTES=60, and until all jobs are over;"
 	@echo "             SEED=N repeats the draws"
@@ -123,11 +124,16 @@ else
 	$(BIN)/python examples/service/demo.py $(DEMO_OUT) $(if $(STAY),--stay)
 endif
 
-bench: $(READY)
+# TRL is there for comparison alone: beside the environment, not in it.
+build/trl/.ready: $(READY) benchmarks/trl.txt
+	$(PIP_INSTALL) --no-deps --upgrade --target $(@D) --requirement benchmarks/trl.txt
+	@touch $@
+
+bench: $(READY) build/trl/.ready
 	$(BIN)/python benchmarks/auction.py
 	$(BIN)/python benchmarks/scale.py
-	$(BIN)/python benchmarks/training.py
-	$(if $(wildcard out/smollm2),$(BIN)/python benchmarks/training.py --base out/smollm2)
+	PYTHONPATH=build/trl $(BIN)/python benchmarks/training.py \
+	    $(addprefix --base ,$(wildcard out/smollm2))
 	$(if $(wildcard out/smollm2.json),$(BIN)/python benchmarks/inference.py)
 	$(BIN)/python benchmarks/spot.py
 	$(if $(SPOT_DATA),$(BIN)/python benchmarks/spot_ahap.py $(SPOT_DATA))
@@ -138,10 +144,11 @@ bench: $(READY)
 
 # Ends at once where there is no GPU. WHEELS, a folder of benchmarks/gpu_wheels.sh, in place of
 # .venv: for a machine without network, with the torch that it has.
-gpu: $(if $(WHEELS),build/gpu/.ready,$(READY))
-	$(if $(WHEELS),PYTHONPATH=build/gpu:src $(PYTHON),$(BIN)/python) benchmarks/gpu.py $(addprefix --part ,$(PARTS))
+gpu: $(if $(WHEELS),build/wheels/.ready,build/trl/.ready)
+	PYTHONPATH=$(CURDIR)/build/$(if $(WHEELS),wheels:$(CURDIR)/src $(PYTHON),trl $(BIN)/python) \
+	    benchmarks/gpu.py $(addprefix --part ,$(PARTS)) $(addprefix --out ,$(RESULTS))
 
-build/gpu/.ready:
+build/wheels/.ready:
 	$(PYTHON) -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target $(@D) $(WHEELS)/*.whl
 	@touch $@
 

@@ -30,7 +30,7 @@ from auctune.train.cost_model import (
     predict_left_out,
 )
 from auctune.train.profile import Effort, SyntheticWorkload, _Measurement
-from random_gpt2 import random_gpt2_small
+from random_bases import random_gpt2_small
 
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
 

@@ -44,7 +44,7 @@ from auctune.train.base import load_base
 from auctune.train.data_parallel.batches import RowRange
 from auctune.train.data_parallel.gradient_worker import GradientWorker
 from auctune.train.job import LoraJob
-from random_gpt2 import random_gpt2_small
+from random_bases import random_gpt2_small
 
 LONG_SLOT_SECONDS = 1800.0
 COUNTS = (1, 2, 1, 2, 1, 2)

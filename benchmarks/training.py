@@ -1,42 +1,69 @@
-"""The trainer: speed, memory, padding and suspension, on the first GPU or on one CPU core.
+"""The trainer beside PEFT, TRL and the frozen base alone, in one run; its memory and suspension.
 
-    python benchmarks/training.py [--device cpu|cuda] [--repeats N] [--base FOLDER]
+    python benchmarks/training.py [--base FOLDER] [--device cpu|cuda] [--threads N] [--repeats N]
+
+The base is a folder, such as `auctune base smollm2` makes, or GPT-2 small with random weights.
 
 | what | how |
 | --- | --- |
-| fused / sequential | 8 adapters on GPT-2 small (random weights); `MultiLoraTrainer` and a plain PEFT loop (AdamW over the adapter's parameters; the time of `set_adapter` is not counted) take the same steps alternately; median of the ratios of adjacent measurements. With `--base` on that base instead, one row of 64 tokens each, and nothing else. On AVX-512 CPUs the trainer uses oneDNN where PEFT uses MKL; the second ratio compares the trainer with itself |
+| contestants | of `benchmarks/contestants.py`, on one copy of the base's weights: each takes one step in turn, again and again, after one step of each, on a GPU two, to warm up. A ratio is the median of those within a turn; speeds are medians |
+| time | elapsed; on a CPU with one thread CPU seconds, which other work on the machine does not change |
+| rows | equal lengths, and lengths from 16 tokens on, drawn evenly; tokens of padding do not count |
+| MFU | share of the peak: 4 operations a weight of the base and token: adapters are not counted. The peak is the data sheet's, else that of one large product of matrices in the same turn |
 | memory of 8 tasks | peak while 8 tasks train, against base + 8 x (adapter + optimizer) + activations of one task's micro-batch at the token budget |
-| padding | share of padding in computed tokens, rows of 16 to 128 tokens |
 | activations | peak of a pass of 512 tokens beyond the task's own state, by `gradient_checkpointing` |
 | suspend and resume | checkpoint, unload, load of one task |
+
+On AVX-512 CPUs the trainer uses oneDNN where PEFT and TRL use MKL; the ratio to itself, one adapter
+after the other, is what fusing alone is worth; that one is left out on a GPU.
 """  # noqa: E501
 
 import argparse
-import json
+import gc
 import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
-from peft import PeftModel, get_peft_model
 from rich.console import Console
 from rich.table import Table
 
-from auctune.train.base import Base, load_base, num_weight_bytes
+from auctune.train.base import load_base, num_weight_bytes
 from auctune.train.job import LoraJob
-from auctune.train.multilora.adapters import lora_config
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.trainer import MultiLoraTrainer
-from random_gpt2 import random_gpt2_small
+from contestants import (
+    BUDGETS,
+    Contestant,
+    Fixture,
+    FrozenLoop,
+    FusedLoop,
+    Peak,
+    PeftLoop,
+    Step,
+    TrlLoop,
+    flops_per_token,
+    synchronize,
+)
+from random_bases import random_gpt2_small
 
 NUM_ADAPTERS = 8
-BUDGETS = {"cpu": 512, "cuda": 4096}
+WARM_UP = {"cpu": 1, "cuda": 2}
+SHORTEST = 16
+FUSED, FROZEN, PEFT, BATCH, TRL, ALONE = (
+    "fused",
+    "the frozen base alone",
+    "PEFT one after the other",
+    "one PEFT adapter with the rows of all",
+    "TRL's SFTTrainer with the rows of all",
+    "this trainer one after the other",
+)
 
 
 @dataclass(frozen=True)
@@ -45,153 +72,118 @@ class Figure:
 
     name: str
     value: str
-    goal: str
-    reached: bool
+    goal: str = ""
+    reached: bool = True
 
 
-class Fixture:
-    """Base, jobs and data of all measurements."""
+@dataclass(frozen=True)
+class Case:
+    """Work of a step: rows of each adapter, their tokens, and whether lengths are mixed."""
 
-    def __init__(self, folder: Path, base: Base) -> None:
-        self.folder = folder
-        self.device = base.device
-        self.base = base
-        self.num_jobs = 0
+    adapters: int
+    rows: int
+    tokens: int
+    rank: int = 16
+    mixed: bool = False
 
-    def job(
-        self, rows: int, tokens: int, lengths: list[int] | None = None, rank: int = 8
-    ) -> LoraJob:
-        """Return a job with batches of `rows` rows of `tokens` tokens, or of `lengths` words."""
-        self.num_jobs += 1
-        path = self.folder / f"data-{self.num_jobs}.jsonl"
-        generator = np.random.default_rng(self.num_jobs)
-        words = np.array(["market", "price", "node", "task", "slot", "bid", "cost", "value"])
-        texts = [
-            " ".join(generator.choice(words, size=length))
-            for length in lengths or [2 * tokens] * 64
+    def __str__(self) -> str:
+        plural = "s" if self.adapters > 1 else ""
+        lengths = f"{SHORTEST} to {self.tokens}" if self.mixed else f"{self.tokens}"
+        return f"{self.adapters} adapter{plural}, {self.rows} x {lengths}"
+
+    def jobs(self, fixture: Fixture, adapters: int, rows: int) -> list[LoraJob]:
+        shortest = SHORTEST if self.mixed else None
+        return [
+            fixture.job(rows, self.tokens, shortest=shortest, rank=self.rank)
+            for _ in range(adapters)
         ]
-        path.write_text("\n".join(json.dumps({"text": text}) for text in texts))
-        return LoraJob(
-            f"job-{self.num_jobs}",
-            path,
-            epochs=10_000,
-            rank=rank,
-            batch_size=rows,
-            max_length=tokens,
-            schedule="constant",
-            seed=self.num_jobs,
-        )
 
 
-class PeftLoop:
-    """Sequential training of adapters with PEFT, as in its documentation."""
-
-    def __init__(self, fixture: Fixture, jobs: list[LoraJob], tokens: int) -> None:
-        self.jobs = jobs
-        self.device = fixture.device
-        model = fixture.base.fresh_model()
-        for index, job in enumerate(jobs):
-            config = lora_config(job, model)
-            if index == 0:
-                self.model = get_peft_model(model, config, adapter_name="a0")
-                assert isinstance(self.model, PeftModel)
-            else:
-                self.model.add_adapter(f"a{index}", config)
-        self.optimizers = [self._optimizer(index) for index in range(len(jobs))]
-        self.ids = torch.randint(0, 500, (jobs[0].batch_size, tokens), device=self.device)
-
-    def _optimizer(self, index: int) -> torch.optim.AdamW:
-        self.model.set_adapter(f"a{index}")
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        return torch.optim.AdamW(parameters, lr=1e-3)
-
-    def step(self) -> float:
-        """Take an optimizer step of each adapter; return its seconds, switching not counted."""
-        self.model.train()
-        total = 0.0
-        for index, optimizer in enumerate(self.optimizers):
-            self.model.set_adapter(f"a{index}")
-            total += seconds(partial(self._step, optimizer), self.device)
-        return total
-
-    def _step(self, optimizer: torch.optim.AdamW) -> None:
-        self.model(input_ids=self.ids, labels=self.ids).loss.backward()
-        torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+# At least so many times as fast as others; at most so many times the time of the frozen base.
+Goals = dict[str, float]
 
 
-class FusedLoop:
-    """Training with `MultiLoraTrainer`, fused or sequential."""
-
-    def __init__(self, fixture: Fixture, jobs: list[LoraJob], *, fused: bool = True) -> None:
-        self.jobs = jobs
-        self.fused = fused
-        budget = BUDGETS[fixture.device.type]
-        self.trainer = MultiLoraTrainer(fixture.base, token_budget=budget)
-        self.rows = 0
-        for job in jobs:
-            self.trainer.load(job, fixture.folder / job.id)
-
-    def step(self) -> float:
-        """Take an optimizer step of each adapter; return its seconds."""
-        return seconds(self._step, self.trainer.base.device)
-
-    def _step(self) -> None:
-        self.rows += self.jobs[0].batch_size
-        for jobs in [self.jobs] if self.fused else [[job] for job in self.jobs]:
-            self.trainer.train({job.id: self.rows for job in jobs}, lambda _: None)
-
-
-def seconds(action: Callable[[], None], device: torch.device) -> float:
-    """Return the wall-clock time of an action, with its work on the device."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    started = time.perf_counter()
-    action()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - started
+def contestants(
+    fixture: Fixture, case: Case, found: list[Figure]
+) -> Iterator[tuple[str, Contestant]]:
+    """Yield the contestants by name; add what cannot run here to `found`."""
+    jobs = case.jobs(fixture, case.adapters, case.rows)
+    yield FUSED, FusedLoop(fixture, jobs)
+    if case.adapters > 1:
+        rows = [row for job in jobs for row in fixture.rows(job)[: case.rows]]
+        yield FROZEN, FrozenLoop(fixture, rows)
+        if fixture.device.type == "cpu":
+            yield ALONE, FusedLoop(fixture, jobs, fused=False)
+    yield PEFT, PeftLoop(fixture, jobs)
+    if case.adapters == 1:
+        return
+    (together,) = case.jobs(fixture, 1, case.adapters * case.rows)
+    yield BATCH, PeftLoop(fixture, [together])
+    # Whatever keeps it from training here keeps none of the others.
+    try:
+        trl = TrlLoop(fixture, together)
+        trl.step()
+    except Exception as error:
+        why = f"did not run: {type(error).__name__}: {str(error)[:200]}"
+        found.append(Figure(f"{Path(fixture.base.name).name}, {case}: {TRL}", why))
+    else:
+        yield TRL, trl
 
 
 def speed(
-    fixture: Fixture,
-    rows: int,
-    tokens: int,
-    goal: float,
-    repeats: int,
-    ranks: tuple[int, ...] = (8,) * NUM_ADAPTERS,
+    fixture: Fixture, case: Case, goals: Goals, repeats: int, *, others: bool = True
 ) -> list[Figure]:
-    """Compare fused with sequential training, by PEFT and by this trainer, in tokens per second."""
-    jobs = [fixture.job(rows, tokens, rank=rank) for rank in ranks]
-    loops = (
-        FusedLoop(fixture, jobs),
-        PeftLoop(fixture, jobs, tokens),
-        FusedLoop(fixture, jobs, fused=False),
-    )
-    for loop in loops:
-        loop.step()
-    times = [[loop.step() for loop in loops] for _ in range(repeats)]
-    count = len(ranks) * rows * tokens
-    fused, peft, alone = (count / statistics.median(column) for column in zip(*times, strict=True))
-    against_peft = statistics.median(line[1] / line[0] for line in times)
-    against_own = statistics.median(line[2] / line[0] for line in times)
-    plural = "s" if len(ranks) > 1 else ""
-    case = f"{len(ranks)} adapter{plural}, batch {rows} x {tokens}"
-    return [
-        Figure(
-            f"fused / sequential with PEFT, {case}",
-            f"{against_peft:.2f} x ({fused:,.0f} / {peft:,.0f} tokens/s)",
-            f">= {goal} x",
-            against_peft >= goal,
-        ),
-        Figure(
-            f"fused / sequential with this trainer, {case}",
-            f"{against_own:.2f} x ({fused:,.0f} / {alone:,.0f} tokens/s)",
-            "",
-            True,
-        ),
-    ]
+    """Return the speeds of all contestants, and the ratios of the fused trainer to the others.
+
+    Without `others` only the speed of the fused trainer.
+    """
+    missing: list[Figure] = []
+    loops = dict(islice(contestants(fixture, case, missing), None if others else 1))
+    for _ in range(WARM_UP[fixture.device.type]):
+        for loop in loops.values():
+            loop.step()
+    peak = Peak(fixture.device, fixture.base.dtype)
+    turns, peaks = [], []
+    for _ in range(repeats):
+        turns.append({name: loop.step() for name, loop in loops.items()})
+        peaks.append(peak.flops())
+    title = f"{Path(fixture.base.name).name}, {case}"
+    figures = []
+    for name in loops:
+        flops = flops_per_token(fixture.base.model, has_head=name != FROZEN)
+        value = _speed([turn[name] for turn in turns], [flops / one for one in peaks])
+        if name == TRL:
+            trl = loops[name]
+            assert isinstance(trl, TrlLoop)
+            value += f"; packing {trl.strategy!r}{', Liger' if trl.uses_liger else ''}"
+            trl.close()
+        figures.append(Figure(f"{title}: {name}", value))
+    ratios = [_ratio(title, name, turns, goals.get(name)) for name in loops if name != FUSED]
+    return [*figures, *ratios, *missing]
+
+
+def _speed(steps: list[Step], at_peak: list[float]) -> str:
+    """Return the medians of a contestant; `at_peak`: seconds a token at the device's peak."""
+    taken = statistics.median(step.seconds for step in steps)
+    paces = [step.tokens / step.seconds for step in steps]
+    mfu = statistics.median(pace * least for pace, least in zip(paces, at_peak, strict=True))
+    pace = statistics.median(paces)
+    return f"{1e3 * taken:,.0f} ms, {pace:,.0f} tokens/s, MFU {mfu:.0%}"
+
+
+def _ratio(title: str, name: str, turns: list[dict[str, Step]], goal: float | None) -> Figure:
+    def pace(step: Step) -> float:
+        return step.tokens / step.seconds
+
+    ratio = statistics.median(pace(turn[FUSED]) / pace(turn[name]) for turn in turns)
+    if name == FROZEN:
+        what, ratio = f"time over that of {name}", 1 / ratio
+        reached = goal is None or ratio <= goal
+    else:
+        what = f"speed over that of {name}"
+        reached = goal is None or ratio >= goal
+    text = "" if goal is None else f"{'<=' if name == FROZEN else '>='} {goal}x"
+    return Figure(f"{title}: {what}", f"{ratio:.2f}x", text, reached)
 
 
 def memory(fixture: Fixture) -> Figure:
@@ -222,9 +214,8 @@ def memory(fixture: Fixture) -> Figure:
     )
 
 
-def activations(fixture: Fixture) -> list[Figure]:
-    """Return the peak of a pass in which activations of every n-th layer are recomputed."""
-    found = []
+def activations(fixture: Fixture) -> Iterator[Figure]:
+    """Yield the peak of a pass in which activations of every n-th layer are recomputed."""
     for every in (0, 4, 2, 1):
         job = fixture.job(512 // 64, 64)
         trainer = MultiLoraTrainer(fixture.base, token_budget=512, checkpointing=every)
@@ -232,27 +223,7 @@ def activations(fixture: Fixture) -> list[Figure]:
         step = partial(trainer.train, {job.id: job.batch_size}, lambda _: None)
         peak = peak_bytes(step, fixture.device) / 1e6
         name = f"activations of 512 tokens, gradient_checkpointing = {every}"
-        found.append(Figure(name, f"{peak:,.0f} MB", "", True))
-    return found
-
-
-def padding(fixture: Fixture) -> Figure:
-    """Return the share of padding in computed tokens, with rows of 16 to 128 tokens."""
-    generator = np.random.default_rng(0)
-    base = load_base("tiny", cache=fixture.folder, device=str(fixture.device))
-    trainer = MultiLoraTrainer(base, token_budget=512)
-    for _ in range(NUM_ADAPTERS):
-        # A word has about 2.8 tokens.
-        job = fixture.job(8, 128, generator.integers(6, 46, size=64).tolist())
-        trainer.load(job, fixture.folder / job.id)
-    trainer.train({f"job-{fixture.num_jobs - n}": 64 for n in range(NUM_ADAPTERS)}, lambda _: None)
-    padded, total = trainer.loop.padding
-    return Figure(
-        "padding, 8 tasks of batch 8, mixed lengths",
-        f"{padded / total:.1%} of tokens",
-        "<= 10%",
-        padded <= 0.1 * total,
-    )
+        yield Figure(name, f"{peak:,.0f} MB")
 
 
 def suspend_and_resume(fixture: Fixture, repeats: int) -> Figure:
@@ -262,67 +233,61 @@ def suspend_and_resume(fixture: Fixture, repeats: int) -> Figure:
     loop.step()
     times = []
     for number in range(repeats):
-
-        def suspend(number: int = number) -> None:
-            loop.trainer.save(job.id, number)
-            loop.trainer.unload(job.id)
-            loop.trainer.load(job, fixture.folder / job.id)
-
-        times.append(seconds(suspend, fixture.device))
+        started = time.perf_counter()
+        loop.trainer.save(job.id, number)
+        loop.trainer.unload(job.id)
+        loop.trainer.load(job, fixture.folder / job.id)
+        synchronize(fixture.device)
+        times.append(time.perf_counter() - started)
     median = statistics.median(times)
     return Figure("suspend + resume of a task", f"{median:.2f} s", "<= 2 s", median <= 2)
 
 
-def measure(device: torch.device, repeats: int) -> list[Figure]:
-    """Return all figures for a device."""
-    goals = {"cpu": ((1, 32, 1.6), (4, 128, 1.0)), "cuda": ((4, 128, 2.5), (1, 32, 1.0))}
-    with tempfile.TemporaryDirectory() as folder:
-        fixture = Fixture(Path(folder), random_gpt2_small(Path(folder), str(device)))
-        figures = []
-        for rows, tokens, goal in goals[device.type]:
-            figures += speed(fixture, rows, tokens, goal, repeats)
-        return [
-            *figures,
-            memory(fixture),
-            *activations(fixture),
-            padding(fixture),
-            suspend_and_resume(fixture, repeats),
-        ]
-
-
-def measure_base(folder: str, device: torch.device, repeats: int) -> list[Figure]:
-    """Return the speed on a base of the caller's."""
-    with tempfile.TemporaryDirectory() as cache:
-        base = load_base(folder, cache=Path(cache), device=str(device))
-        return speed(Fixture(Path(cache), base), 1, 64, 1.5, repeats)
+def measure(fixture: Fixture, repeats: int) -> Iterator[Figure]:
+    """Yield all figures of a base."""
+    yield Figure("peak", Peak(fixture.device, fixture.base.dtype).source)
+    cases = {
+        Case(8, 1, 64): {PEFT: 1.5},
+        Case(8, 1, 128): {PEFT: 1.5},
+        Case(8, 1, 256, mixed=True): {PEFT: 1.5},
+        Case(1, 1, 64): {},
+        Case(1, 8, 256, mixed=True): {},
+    }
+    for case, goals in cases.items():
+        yield from speed(fixture, case, goals, repeats)
+        gc.collect()
+    yield memory(fixture)
+    yield from activations(fixture)
+    yield suspend_and_resume(fixture, repeats)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Speed, memory, padding and suspension of the trainer."
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     default = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", choices=("cpu", "cuda"), default=default)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1, help="of torch on a CPU; 1")
     parser.add_argument("--base", help="folder of a base, in place of GPT-2 small")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
-    device = torch.device(arguments.device)
-    if arguments.base:
-        figures = measure_base(arguments.base, device, arguments.repeats)
-    else:
-        figures = measure(device, arguments.repeats)
-    name = torch.cuda.get_device_name() if arguments.device == "cuda" else "one CPU core"
-    table = Table("measurement", "value", "goal", "reached", title=f"Training on {name}")
-    for figure in figures:
-        table.add_row(
-            figure.name,
-            figure.value,
-            figure.goal,
-            ("yes" if figure.reached else "no") if figure.goal else "",
-        )
-    Console().print(table)
+    torch.set_num_threads(arguments.threads)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    is_gpu = arguments.device == "cuda"
+    device = torch.cuda.get_device_name() if is_gpu else f"a CPU, {arguments.threads} threads"
+    table = Table("measurement", "value", "goal", "reached", title=f"Training on {device}")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.base:
+            dtype = "bfloat16" if is_gpu else "float32"
+            base = load_base(
+                arguments.base, cache=Path(folder), device=arguments.device, dtype=dtype
+            )
+        else:
+            base = random_gpt2_small(Path(folder), arguments.device)
+        for figure in measure(Fixture(Path(folder), base), arguments.repeats):
+            print(f"{time.monotonic() - started:5.0f} s  {figure.name}: {figure.value}", flush=True)
+            reached = ("yes" if figure.reached else "no") if figure.goal else ""
+            table.add_row(figure.name, figure.value, figure.goal, reached)
+    Console(width=150).print(table)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ class Origin:
         versions: of Python and the libraries.
         backend, gradient_checkpointing: as set for the trainer. The latter is n if activations of
             every n-th layer are recomputed, 0 if of none.
+        num_devices: that computed together, each in a process of its own with these threads.
     """
 
     __pydantic_config__ = STRICT
@@ -86,6 +87,7 @@ class Origin:
     versions: Mapping[str, str]
     backend: str = "auto"
     gradient_checkpointing: CheckpointInterval = 0
+    num_devices: int = 1
 
     @property
     def key(self) -> str:
@@ -140,7 +142,7 @@ class Profile:
     """What a device can do with a base.
 
     Attributes:
-        memory_gb: what base and tasks can share (C_km).
+        memory_gb: what base and tasks can share (C_km); of each device, where there are several.
         base_weights_gb: the base's weights.
         activations_gb: of one micro-batch at the token budget, at the peak of its pass.
         features: input and output features, summed over a module's layers, by its name in the
@@ -148,7 +150,8 @@ class Profile:
         default_modules: names of those that get an adapter if a task names none.
         bytes_per_parameter: of an adapter, its gradient and AdamW's moments.
         step_seconds, token_seconds: a and b of the time of a pass.
-        micro_batch_tokens: the token budget (m), where the device is busy and memory is left.
+        micro_batch_tokens: the token budget (m), where the device is busy and memory is left; of
+            all devices together.
         base_load_seconds: to load the base, once a process.
         task_load_seconds: to take up a task from its checkpoint.
         checkpoint_seconds: to write one.
@@ -237,16 +240,23 @@ class Profile:
         }
         return replace(self, **{name: value / share for name, value in seconds.items()})
 
-    def check_checkpointing(self, place: str, gradient_checkpointing: int) -> None:
-        """Refuse a profile that was measured with another setting than what will train has.
+    def check_settings(self, place: str, gradient_checkpointing: int, num_devices: int = 1) -> None:
+        """Refuse a profile that was measured with other settings than what will train has.
 
         Args:
             place: how errors call the profile.
-            gradient_checkpointing: as of `Origin`.
+            gradient_checkpointing, num_devices: as of `Origin`.
 
         Raises:
             InputError: if speed and memory are those of another setting.
         """
+        if self.origin.num_devices != num_devices:
+            raise InputError(
+                place,
+                f"was measured with devices = {self.origin.num_devices}",
+                f"devices = {num_devices}, as it is set here: measure again by auctune profile "
+                f"--devices {num_devices}",
+            )
         found = self.origin.gradient_checkpointing
         if found != gradient_checkpointing:
             raise InputError(
@@ -509,9 +519,18 @@ def adapted_features(features: Mapping[str, int], target_modules: Iterable[str])
     return sum(features[name] for name in chosen)
 
 
-def physical_device(device: str) -> str:
-    """Return the device of this machine that a torch device string names: "cuda" is "cuda:0"."""
-    return "cuda:0" if device == "cuda" else device
+def physical_devices(device: str, count: int = 1) -> tuple[str, ...]:
+    """Return the devices of this machine that a node computes on.
+
+    Args:
+        device: the first one, as torch names it; "cuda" is "cuda:0".
+        count: of devices; those after the first have the next numbers. All on a CPU are one.
+    """
+    kind, _, number = device.partition(":")
+    if kind != "cuda":
+        return (device,)
+    first = int(number or 0)
+    return tuple(f"cuda:{first + index}" for index in range(count))
 
 
 def read_profile(path: Path) -> Profile:

@@ -41,6 +41,9 @@ CheckpointInterval = Annotated[
     Field(ge=0),
 ]
 
+# More than any machine has.
+NumDevices = Annotated[int, Field(ge=1, le=64)]
+
 # A list of TOML or JSON is not a tuple of a strict model.
 Texts = Annotated[
     tuple[str, ...], BeforeValidator(lambda value: tuple(value) if type(value) is list else value)

@@ -115,6 +115,15 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "two nodes on one GPU": (
         ("node_types", "slow", "device"), "cuda", "nodes[1]: 'beta' is on cuda:0, where node 'alph",
     ),
+    "two nodes of several GPUs": (
+        ("node_types", "slow"),
+        {"profile": "slow.json", "device": "cuda:2", "devices": 2},
+        "nodes[1]: 'beta' is on cuda:2, where node 'alpha' is; expected one node per GPU",
+    ),
+    "profile of one device": (
+        ("node_types", "slow", "devices"), 2, "slow.profile: was measured with devices = 1; expec",
+    ),
+    "no devices": (("node_types", "slow", "devices"), 0, "node_types.slow.devices: 0; expected"),
     "slots too short": (("slot_seconds",), 0.01, "slot_seconds (node_types.slow): 0.01 is too"),
     "costs of too few slots": (
         ("node_types", "slow", "energy_cost"), [0.1], "energy_cost: has 1 entries; expected a",

@@ -128,7 +128,7 @@ class CrampedStep(ForwardBackward):
     """
 
     def __init__(self, step: ForwardBackward, limit: int) -> None:
-        self.inner = step
+        self.inner, self.body = step, step.body
         self.limit = limit
         self.failures = 0
 

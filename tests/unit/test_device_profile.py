@@ -15,6 +15,7 @@ from auctune.device_profile import (
     Origin,
     Profile,
     SweepPoint,
+    physical_devices,
     read_profile,
     write_profile,
 )
@@ -311,9 +312,39 @@ def test_a_profile_may_say_by_true_or_false_whether_each_layer_was_recomputed(
         del data["origin"]["gradient_checkpointing"]
     profile = Profile.from_json(json.dumps(data), "p.json")
     assert profile.origin.gradient_checkpointing == every
-    profile.check_checkpointing("p.json", every)
+    profile.check_settings("p.json", every)
     with pytest.raises(InputError, match=f"p.json: was measured with gradient_c.* = {every}; "):
-        profile.check_checkpointing("p.json", every + 1)
+        profile.check_settings("p.json", every + 1)
+
+
+def test_a_profile_is_of_so_many_devices() -> None:
+    data = json.loads(PROFILE.to_json())
+    del data["origin"]["num_devices"]
+    one = Profile.from_json(json.dumps(data), "p.json")
+    data["origin"]["num_devices"] = 2
+    two = Profile.from_json(json.dumps(data), "p.json")
+    assert one.origin.num_devices == 1
+    assert one.origin.key != two.origin.key
+    one.check_settings("p.json", 0)
+    two.check_settings("p.json", 0, 2)
+    with pytest.raises(InputError, match=r"p.json: was measured with devices = 2; .*--devices 1"):
+        two.check_settings("p.json", 0)
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "expected"),
+    [
+        ("cpu", 1, ("cpu",)),
+        ("cpu", 3, ("cpu",)),
+        ("cuda", 2, ("cuda:0", "cuda:1")),
+        ("cuda:3", 1, ("cuda:3",)),
+        ("cuda:2", 2, ("cuda:2", "cuda:3")),
+    ],
+)
+def test_devices_of_a_node_follow_each_other(
+    device: str, count: int, expected: tuple[str, ...]
+) -> None:
+    assert physical_devices(device, count) == expected
 
 
 @pytest.mark.parametrize("field", REQUIRED)

@@ -73,7 +73,9 @@ def profile(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Write the profile (JSON).")],
     device: Device = "cpu",
     dtype: Dtype = "float32",
-    threads: Annotated[int | None, typer.Option(help="Threads on a CPU. Default: all.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of a device, on a CPU. Default: all.")
+    ] = None,
     seconds: Annotated[
         float, typer.Option(min=1.0, help="Time limit, without loading the base.")
     ] = 60.0,
@@ -91,6 +93,12 @@ def profile(
             help="As the nodes have it: recompute every Nth layer; 1: each, 0: none.",
         ),
     ] = 0,
+    devices: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Devices of a node, from --device on: GPUs, or processes."
+        ),
+    ] = 1,
 ) -> None:
     """Measure a base model's speed and memory on a device.
 
@@ -108,6 +116,7 @@ def profile(
         seconds=seconds,
         backend=backend,
         gradient_checkpointing=gradient_checkpointing,
+        num_devices=devices,
         console=Console(),
     )
 

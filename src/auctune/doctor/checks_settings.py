@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from auctune.device_profile import Profile, read_profile
 from auctune.doctor.installation import (
@@ -17,6 +18,9 @@ from auctune.domain import InputError
 from auctune.engine.base_facts import processor_warning
 from auctune.engine.base_place import BaseKind, base_place
 from auctune.extras import install_command
+
+if TYPE_CHECKING:
+    from auctune.service.config.zone import DeviceRequirement
 
 _PROFILED_PACKAGES = ("torch", "transformers", "peft")
 
@@ -78,15 +82,17 @@ def check_profiles(at: Installation) -> Iterator[Finding]:
     yield from _measured_profile_findings(measured)
     for place, need in at.devices():
         if need.profile is not None:
-            yield _given_profile_finding(Path(need.profile), need.device, f"{place}.profile")
+            yield _given_profile_finding(Path(need.profile), need, f"{place}.profile")
         elif measured:
             yield ok(f"{place}: no profile is set; {len(measured)} measured at earlier starts")
         else:
             yield ok(f"{place}: no profile is set; the first start measures one")
 
 
-def _given_profile_finding(path: Path, device: str, place: str) -> Finding:
-    fix = f"run auctune profile --device {device} --out {path}"
+def _given_profile_finding(path: Path, need: "DeviceRequirement", place: str) -> Finding:
+    device = need.device
+    several = f" --devices {need.num_devices}" if need.num_devices > 1 else ""
+    fix = f"run auctune profile --device {device}{several} --out {path}"
     try:
         profile = read_profile(path)
     except InputError as caught:

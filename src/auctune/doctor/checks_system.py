@@ -20,6 +20,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
+from auctune.device_profile import physical_devices
 from auctune.doctor.installation import (
     Finding,
     Installation,
@@ -116,7 +117,11 @@ def check_devices(at: Installation) -> Iterator[Finding]:
     """Check CPU, memory and CUDA devices, and that the devices of the settings exist."""
     yield _cores()
     yield _memory()
-    required = [(need.device, f"{place}.device") for place, need in at.devices()]
+    required = [
+        (device, f"{place}.device")
+        for place, need in at.devices()
+        for device in physical_devices(need.device, need.num_devices)
+    ]
     if find_spec("torch") is None:
         yield warn("CUDA is not checked without torch", install_command("train"))
         return

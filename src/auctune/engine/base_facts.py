@@ -183,6 +183,7 @@ def _cache_file(settings: NodeSettings, kept: Path) -> Path | None:
         "files": [(name, state.st_size, state.st_mtime_ns) for name, state in states],
         "dtype": settings.dtype,
         "threads": settings.threads,
+        "num_devices": settings.num_devices,
         "backend": settings.backend,
         "gradient_checkpointing": settings.gradient_checkpointing,
         "device_name": cpu_name(),

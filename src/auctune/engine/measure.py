@@ -1,6 +1,7 @@
 """`auctune profile`: a device measured with a base, into a file."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,6 +12,8 @@ from auctune.device_profile import Profile, write_profile
 from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
+from auctune.engine.runtime.devices import node_devices
+from auctune.engine.runtime.nodes import NodeSettings
 from auctune.train.base import load_base
 from auctune.train.profile import Effort, measure_profile
 from auctune.train.tiny import tiny_folder
@@ -26,18 +29,19 @@ def measure_to_file(
     seconds: float,
     backend: str,
     gradient_checkpointing: int,
+    num_devices: int,
     console: Console,
 ) -> Profile:
     """Measure, write the profile, and show what it says.
 
     Raises:
         InputError: for an unknown base or device, or a place that cannot be written to.
+        DeviceLostError: if the process of a further device has ended.
         MeasurementError: if not even the smallest pass can be run.
     """
-    if threads is not None:
-        if threads < 1:
-            raise InputError("--threads", f"{threads}", "a whole number >= 1")
-        torch.set_num_threads(threads)
+    if threads is not None and threads < 1:
+        raise InputError("--threads", f"{threads}", "a whole number >= 1")
+    torch.set_num_threads(threads or max(1, torch.get_num_threads() // num_devices))
     if not out.parent.is_dir() or out.is_dir():
         raise InputError(f"--out {out}", "cannot be written", "a file in a folder that exists")
     with RunConsole(console) as shown:
@@ -45,14 +49,27 @@ def measure_to_file(
             what = "building the tiny base (once on this machine)"
             tiny_folder(base_cache(), progress=lambda share: shown.preparing(what, share))
         shown.preparing(f"loading the base {base_name}", 0.0)
-        base = load_base(base_name, cache=base_cache(), device=device, dtype=dtype)
-        profile = measure_profile(
-            base,
-            effort=Effort(seconds=seconds),
+        load = partial(load_base, base_name, cache=base_cache(), device=device, dtype=dtype)
+        settings = NodeSettings(
+            base_name,
+            str(base_cache()),
+            device=device,
+            num_devices=num_devices,
+            dtype=dtype,
+            threads=torch.get_num_threads(),
             backend=backend,
             gradient_checkpointing=gradient_checkpointing,
-            report=shown.preparing,
         )
+        # One that ends is noticed when it does not answer.
+        with node_devices(settings, lambda _: None, load) as (base, devices):
+            profile = measure_profile(
+                base,
+                effort=Effort(seconds=seconds),
+                backend=backend,
+                gradient_checkpointing=gradient_checkpointing,
+                devices=devices,
+                report=shown.preparing,
+            )
     write_profile(profile, out)
     console.print(_table(profile))
     for warning in profile.warnings():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from auctune.device_profile import Profile
+from auctune.device_profile import Profile, physical_devices
 from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.domain.base_name import resolve_base
 from auctune.engine.data.examiner import Examiner
@@ -193,10 +193,12 @@ def node_settings(
     market: MarketFile, node_type: str, base: str, cache: Path, profile: Profile | None = None
 ) -> NodeSettings:
     """How a node's process is started; the profile says which passes suit the device."""
+    entry = market.node_types[node_type]
     settings = NodeSettings(
         base=base,
         cache=str(cache),
-        device=market.node_types[node_type].device,
+        device=entry.device,
+        num_devices=entry.devices,
         dtype=market.dtype,
         mode=market.mode,
         threads=threads_per_node(market),
@@ -237,7 +239,8 @@ def _check_devices(market: MarketFile) -> None:
         return
     for name, entry in market.node_types.items():
         try:
-            check_device(entry.device, market.dtype)
+            for device in physical_devices(entry.device, entry.devices):
+                check_device(device, market.dtype)
         except InputError as error:
             raise error.within(f"node_types.{name}") from None
 
@@ -248,7 +251,7 @@ def _read_profiles(market: MarketFile, resolve: Resolve) -> dict[str, Profile]:
         if entry.profile is not None:
             text, place = resolve(entry.profile).read_bytes(), f"node_types.{name}.profile"
             profiles[name] = Profile.from_json(text, place)
-            profiles[name].check_checkpointing(place, market.gradient_checkpointing)
+            profiles[name].check_settings(place, market.gradient_checkpointing, entry.devices)
     return profiles
 
 

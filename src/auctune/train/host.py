@@ -36,6 +36,12 @@ def cpu_name() -> str:
     return found[1].strip() if found else platform.processor() or platform.machine()
 
 
+def is_intel() -> bool:
+    """Return whether the CPU is one of Intel's."""
+    facts = CPU_FACTS.read_text() if CPU_FACTS.is_file() else ""
+    return re.search(r"^vendor_id\s*:\s*GenuineIntel$", facts, re.MULTILINE) is not None
+
+
 def training_libraries() -> dict[str, str]:
     """Return the versions of the libraries that may change the bits of a result."""
     return {name: version(name) for name in LIBRARIES}

@@ -70,6 +70,7 @@ from auctune.train.cost_model import (
 )
 from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
+from auctune.train.multilora.device_group import DeviceGroup
 from auctune.train.peak_memory import held_bytes, peak_bytes
 from auctune.train.tiny_text import texts
 from auctune.train.trainer import MultiLoraTrainer
@@ -140,9 +141,10 @@ def measure_profile(
     seed: int = 0,
     backend: str = "auto",
     gradient_checkpointing: int = 0,
+    devices: DeviceGroup | None = None,
     report: Report = lambda _what, _share: None,
 ) -> Profile:
-    """Measure the device that `base` is on.
+    """Measure the device that `base` is on, or all devices of its node together.
 
     Args:
         base: nothing else should run on its device now.
@@ -150,6 +152,7 @@ def measure_profile(
         token_budget: tokens of a micro-batch; `None`: chosen by the measurement.
         seed: of the synthetic tasks.
         backend, gradient_checkpointing: as the trainer that does the work has them.
+        devices: as of `MultiLoraTrainer`.
         report: called with the progress.
 
     Raises:
@@ -159,7 +162,14 @@ def measure_profile(
     with tempfile.TemporaryDirectory(prefix="auctune-profile-") as folder:
         workload = SyntheticWorkload(base, Path(folder), seed)
         return _Measurement(
-            base, effort, workload, seed, report, backend, gradient_checkpointing
+            base,
+            effort,
+            workload,
+            seed,
+            report,
+            backend,
+            gradient_checkpointing,
+            devices or DeviceGroup(),
         ).run(token_budget)
 
 
@@ -304,11 +314,14 @@ class _Measurement:
     report: Report
     backend: str = "auto"
     gradient_checkpointing: int = 0
+    devices: DeviceGroup = field(default_factory=DeviceGroup)
 
     def __post_init__(self) -> None:
         row_tokens = self.effort.row_tokens
         self.row_tokens = min(row_tokens, self.base.context_tokens or row_tokens)
+        # Of all devices together, as everywhere here.
         self.sweep_tokens = dict(self.effort.sweep_tokens)[self.base.device.type]
+        self.sweep_tokens *= self.devices.num_devices
         self.features = linear_features(self.base.fresh_model())
         self.default_modules = default_modules(self.base.model)
         self.started = self.workload.now()
@@ -344,9 +357,12 @@ class _Measurement:
         weights = num_weight_bytes(self.base.model)
         return Profile(
             origin=origin_of(
-                self.base, self.backend, gradient_checkpointing=self.gradient_checkpointing
+                self.base,
+                self.backend,
+                gradient_checkpointing=self.gradient_checkpointing,
+                devices=self.devices,
             ),
-            memory_gb=usable_bytes(self.base.device, weights) / 1e9,
+            memory_gb=self.device_bytes(weights) / 1e9,
             base_weights_gb=weights / 1e9,
             activations_gb=activations / 1e9,
             features=self.features,
@@ -394,6 +410,14 @@ class _Measurement:
                 # It is the device that slows loads down.
                 break
         return sweep, loads
+
+    def device_bytes(self, weights: int) -> float:
+        """Return the memory of a device that the base and its tasks can share.
+
+        The processes of a node on a CPU share that of the machine, and each holds the base.
+        """
+        usable = usable_bytes(self.base.device, weights)
+        return usable / (self.devices.num_devices if self.base.device.type == "cpu" else 1)
 
     def report_progress(self, what: str, share: float) -> None:
         """Report progress, which never goes back."""
@@ -443,9 +467,10 @@ class _Measurement:
             self.report_progress(what, SWEEP_END * min(1.0, share))
 
         self.report_progress(what, 0.0)
-        tokens = min(SMALLEST, self.row_tokens)
+        num_devices = self.devices.num_devices
+        tokens = num_devices * min(SMALLEST, self.row_tokens)
         while tokens <= self.sweep_tokens:
-            row_tokens = min(tokens, self.row_tokens)
+            row_tokens = min(tokens // num_devices, self.row_tokens)
             job = self.workload.job(tokens // row_tokens, row_tokens)
             self.workload.load(trainer, [job])
             seconds = self.workload.rounds(trainer, [job], 1 if jobs else 2)
@@ -508,6 +533,7 @@ class _Measurement:
             backend=self.backend,
             token_budget=budget,
             checkpointing=self.gradient_checkpointing,
+            devices=self.devices,
         )
 
     def swap_seconds(self) -> tuple[float, float, float, float]:
@@ -618,7 +644,7 @@ class _Measurement:
     def mix_ranks(self, activations: int, bytes_per_parameter: float) -> tuple[int, ...]:
         """Return the ranks of mixed loads: those that memory has room for."""
         weights = num_weight_bytes(self.base.model)
-        room = MIX_MEMORY_SHARE * (usable_bytes(self.base.device, weights) - weights - activations)
+        room = MIX_MEMORY_SHARE * (self.device_bytes(weights) - weights - activations)
         features = adapted_features(self.features, self.default_modules)
         most = room / (MIX_TASKS * bytes_per_parameter * features)
         return tuple(rank for rank in MIX_RANKS if rank <= most) or MIX_RANKS[:1]
@@ -688,7 +714,13 @@ class _WhileWriting:
         pass
 
 
-def origin_of(base: Base, backend: str = "auto", *, gradient_checkpointing: int = 0) -> Origin:
+def origin_of(
+    base: Base,
+    backend: str = "auto",
+    *,
+    gradient_checkpointing: int = 0,
+    devices: DeviceGroup | None = None,
+) -> Origin:
     """What a profile of this base would be of, if it were measured now."""
     return Origin(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -702,4 +734,5 @@ def origin_of(base: Base, backend: str = "auto", *, gradient_checkpointing: int 
         versions=library_versions(),
         backend=backend,
         gradient_checkpointing=gradient_checkpointing,
+        num_devices=1 if devices is None else devices.num_devices,
     )

@@ -29,6 +29,7 @@ from auctune.train.job import CurvePoint, Loaded, LoraJob, Progress
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import Backend, choose_backend
 from auctune.train.multilora.batching import MicroBatcher, RowBatcher, TokenBudgetBatcher
+from auctune.train.multilora.device_group import DeviceGroup
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import TrainingTask, data_size
 from auctune.train.multilora.train_loop import TrainLoop
@@ -105,18 +106,21 @@ class MultiLoraTrainer:
         base: the model that all jobs adapt; its weights are shared, not copied.
         backend: "auto", "triton", "grouped", "bmm", "loop", or an instance.
         mode: "fused", or "exact": resumed training is bit-identical to uninterrupted training.
-        token_budget: maximum tokens of a micro-batch, padding included, in fused mode.
+        token_budget: maximum tokens of a micro-batch, padding included, in fused mode; of those
+            of all devices together that compute at the same time.
         exact_budget: the same in exact mode, unless it is a single row. With more than 0, results
             are bit-identical only if targets are ends of optimizer batches.
         checkpointing: as of `ForwardBackward`.
         kept_epochs: number of a job's last epochs whose adapters are written, in PEFT's format, as
             `epochs/N` into its folder.
+        devices: of the node, which no other trainer uses from now on; `None`: that of the base.
 
     Attributes:
         loop: runs and counts the micro-batches.
 
     Raises:
-        InputError: if the backend cannot run on the base's device.
+        InputError: if the backend cannot run on the base's device, or if there are several devices
+            in exact mode, where sums would depend on which rows a call has trained together.
     """
 
     def __init__(
@@ -129,11 +133,15 @@ class MultiLoraTrainer:
         exact_budget: int = 0,
         checkpointing: int = 0,
         kept_epochs: int = 0,
+        devices: DeviceGroup | None = None,
     ) -> None:
         check_count(token_budget, "token_budget", 1)
         if mode not in ("fused", "exact"):
             raise InputError("mode", f"{mode!r}", "'fused' or 'exact'")
+        devices = devices or DeviceGroup()
         if mode == "exact":
+            if devices.num_devices > 1:
+                raise InputError("mode", f"'exact' on {devices.num_devices} devices", "'fused'")
             prepare_deterministic()
         self.base = base
         self.mode = mode
@@ -144,13 +152,18 @@ class MultiLoraTrainer:
             else backend
         )
         self.adapted = AdaptedModel(base.fresh_model(), chosen)
-        step = ForwardBackward(self.adapted, checkpointing=checkpointing)
+        step = ForwardBackward(
+            self.adapted, checkpointing=checkpointing, uses_graphs=mode == "fused"
+        )
         batcher: MicroBatcher = (
             RowBatcher(exact_budget, is_packed=step.is_packed)
             if mode == "exact"
-            else TokenBudgetBatcher(token_budget, is_packed=step.is_packed)
+            else TokenBudgetBatcher(
+                max(1, token_budget // devices.num_devices), is_packed=step.is_packed
+            )
         )
-        self.loop = TrainLoop(step, batcher)
+        devices.clear()
+        self.loop = TrainLoop(step, batcher, devices)
         self._places: dict[str, _LoadedJob] = {}
         # Rows that were read ahead, by file and length.
         self._tokenized: dict[tuple[Path, int], FileTokenizer] = {}
@@ -214,6 +227,7 @@ class MultiLoraTrainer:
         name = f"job{self._num_loaded}"
         weights = self.adapted.add(name, lora_config(job, self.adapted.model), job.seed)
         try:
+            self.loop.devices.add(weights)
             task = TrainingTask(job, weights, data, validation, kept_epochs=self._kept_epochs)
             if found is None or task.rows.has_pairs:
                 task.rows.factory.load_start(self.base.digest, job.start_from)
@@ -222,7 +236,7 @@ class MultiLoraTrainer:
                 warnings += damaged
                 warnings += restore_state(task, checkpoint, self.base.digest, self.mode)
         except BaseException:
-            self.adapted.remove(name)
+            self._remove(name)
             raise
         self._num_loaded += 1
         of = None if found is None else checkpoint_id(folder / CHECKPOINTS, found[1])
@@ -368,9 +382,12 @@ class MultiLoraTrainer:
 
     @property
     def budget(self) -> int | None:
-        """Maximum tokens of a micro-batch, as memory has allowed so far; `None` in exact mode."""
-        batcher = self.loop.batcher
-        return batcher.budget if isinstance(batcher, TokenBudgetBatcher) else None
+        """Maximum tokens of a micro-batch, as memory has allowed so far; `None` in exact mode.
+
+        As of `token_budget`, of all devices together.
+        """
+        batcher, num_devices = self.loop.batcher, self.loop.devices.num_devices
+        return batcher.budget * num_devices if isinstance(batcher, TokenBudgetBatcher) else None
 
     def weights(self, job_id: str) -> dict[str, Tensor]:
         """Return a job's live adapter weights, by their names in the base."""
@@ -392,8 +409,12 @@ class MultiLoraTrainer:
     def unload(self, job_id: str) -> None:
         """Unload a job; what was not saved is lost."""
         place = self._place(job_id)
-        self.adapted.remove(place.task.weights.name)
+        self._remove(place.task.weights.name)
         del self._places[job_id]
+
+    def _remove(self, adapter: str) -> None:
+        self.adapted.remove(adapter)
+        self.loop.devices.remove([adapter])
 
     def _place(self, job_id: str) -> _LoadedJob:
         if job_id not in self._places:

@@ -84,7 +84,7 @@ def packed(model: PreTrainedModel, rows: list[Tensor]) -> Tensor:
     logits: Tensor = model(
         input_ids=torch.cat(rows).unsqueeze(0),
         position_ids=positions.unsqueeze(0),
-        packed_rows=PackedRows(lengths, ends),
+        packed_rows=PackedRows(lengths, ends, max(lengths)),
         use_cache=False,
     ).logits
     return logits[0]

@@ -1,4 +1,5 @@
-from itertools import pairwise
+from dataclasses import replace
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from auctune.train.multilora.batching import (
     MicroBatch,
     RowBatcher,
     TokenBudgetBatcher,
+    share_out,
 )
 
 
@@ -58,7 +60,30 @@ def test_packed_rows_have_no_padding_and_two_passes_would_not_be_one(
 def test_rows_lie_where_a_batch_says(is_packed: bool) -> None:
     batch = MicroBatch((row(3), row(5), row(2)), is_packed)
     assert batch.starts.tolist() == ([0, 3, 8, 10] if is_packed else [0, 5, 10, 15])
-    assert (batch.num_tokens, batch.num_real_tokens) == (10 if is_packed else 15, 10)
+    assert (batch.num_tokens, batch.lengths.sum()) == (10 if is_packed else 15, 10)
+
+
+@given(
+    lengths=st.lists(st.integers(2, 200), min_size=1, max_size=30),
+    has_pairs=st.booleans(),
+    num_shares=st.integers(1, 5),
+)
+def test_shares_are_whole_units_in_order_and_even_but_for_one(
+    lengths: list[int], has_pairs: bool, num_shares: int
+) -> None:
+    units = [
+        (replace(row(length), beta=0.1),) * 2 if has_pairs else (row(length),) for length in lengths
+    ]
+    given_rows = [one for unit in units for one in unit]
+    shares = share_out(given_rows, num_shares)
+    assert len(shares) == num_shares
+    assert list(map(id, chain(*shares))) == list(map(id, given_rows))
+    # The first device computes in any case.
+    assert shares[0]
+    total, longest = sum(map(len, given_rows)), max(sum(map(len, unit)) for unit in units)
+    for share in shares:
+        assert not has_pairs or len(share) % 2 == 0
+        assert sum(map(len, share)) <= total / num_shares + longest
 
 
 @pytest.mark.parametrize("is_packed", [True, False])
@@ -77,7 +102,7 @@ def test_padding_of_mixed_lengths_is_small_where_rows_are_padded() -> None:
         lengths = generator.integers(16, 129, size=64).tolist()
         batcher = TokenBudgetBatcher(512, is_packed=False)
         for batch in batcher.split(rows(lengths, adapters=8)):
-            padding += batch.num_tokens - batch.num_real_tokens
+            padding += batch.num_tokens - batch.lengths.sum()
             total += batch.num_tokens
     assert padding / total <= 0.1
 

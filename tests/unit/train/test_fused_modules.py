@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
@@ -23,7 +24,7 @@ on_each_device = pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
 ROOT = Path(__file__).parents[3]
-KERNELS = ("_rms_norm", "_rms_norm_backward", "_swiglu", "_swiglu_backward")
+KERNELS = ("_rms_norm", "_rms_norm_backward", "_swiglu", "_swiglu_backward", "_rotary")
 
 
 class Operations(TorchDispatchMode):
@@ -83,8 +84,8 @@ def test_a_model_computes_the_same_but_for_rounding(device: str) -> None:
     model = small_llama(device)
     names = list(model.state_dict())
     expected = logits_and_gradient(model, device, torch.float32)
-    # Two norms and a gated activation a layer, and the last norm.
-    assert fuse_modules(model) == 7
+    # Two norms, a gated activation and attention a layer, and the last norm.
+    assert fuse_modules(model) == 9
     assert list(model.state_dict()) == names
     found = logits_and_gradient(model, device, torch.float32)
     for one, other in zip(found, expected, strict=True):
@@ -96,7 +97,7 @@ def test_a_model_computes_the_same_but_for_rounding(device: str) -> None:
 def test_small_types_are_computed_in_float32(device: str, dtype: torch.dtype) -> None:
     model = small_llama(device, dtype)
     expected = logits_and_gradient(small_llama(device).double(), device, torch.float64)
-    assert fuse_modules(model) == 7
+    assert fuse_modules(model) == 9
     for one, other in zip(logits_and_gradient(model, device, dtype), expected, strict=True):
         error = (one.double() - other).abs().max() / other.abs().max()
         assert error <= 16 * torch.finfo(dtype).eps
@@ -121,9 +122,30 @@ def test_layers_have_few_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     with operations:
         logits_and_gradient(model, "cpu", torch.float32)
     counts = operations.counts
-    assert [counts[name] for name in KERNELS] == [5, 5, 2, 2]
-    # Of 5 norms at least 10 operations each, and of 2 activations 3.
-    assert counts.total() <= before - 56
+    assert [counts[name] for name in KERNELS] == [5, 5, 2, 2, 8]
+    # Of 5 norms at least 10 operations each, of 2 activations 3, and of 4 rotations 10.
+    assert counts.total() <= before - 96
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt_neox", "cohere"])
+def test_attention_of_other_models_computes_the_same_or_stays(kind: str) -> None:
+    config = AutoConfig.for_model(
+        kind, vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64,
+        bos_token_id=0, eos_token_id=0, pad_token_id=0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config).requires_grad_(False)
+    expected = logits_and_gradient(model, "cpu", torch.float32)
+    fuse_modules(model)
+    is_fused = any(
+        type(one).__name__.endswith("Attention") and "Fused" in type(one).__name__
+        for one in model.modules()
+    )
+    # Cohere rotates pairs of neighbours. GPT-NeoX rotates a part of a head, by its own function.
+    assert is_fused == (kind != "cohere")
+    for one, other in zip(logits_and_gradient(model, "cpu", torch.float32), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5 * float(other.abs().max()))
 
 
 def test_what_computes_something_else_stays_as_it_is() -> None:
@@ -152,6 +174,9 @@ for size in (896, 4096):
     x, weight = torch.ones(4, size, dtype=torch.bfloat16).requires_grad_(), torch.ones(size)
     fused_modules._RmsNorm.apply(x, weight.bfloat16(), 1e-6).sum().backward()
     fused_modules._SwiGlu.apply(x, x).sum().backward()
+    heads = x.view(1, 4, -1, 128).transpose(1, 2)
+    angles = torch.ones(1, 4, 128, dtype=torch.bfloat16)
+    fused_modules._Rotary.apply(heads, angles, angles).sum().backward()
 """
 
 
@@ -162,5 +187,5 @@ def test_kernels_compile_for_an_h100_with_wide_loads() -> None:
     ended = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     launches = [line.split() for line in ended.stdout.splitlines()]
-    assert Counter(launch[0] for launch in launches) == dict.fromkeys(KERNELS, 2)
+    assert Counter(launch[0] for launch in launches) == {**dict.fromkeys(KERNELS, 2), "_rotary": 4}
     assert all(loads_of_2_bytes == "0" for _, loads_of_2_bytes, _ in launches)

@@ -15,7 +15,7 @@ from auctune.train.multilora.segment_backends import (
     LoopBackend,
     SegmentBackend,
 )
-from auctune.train.multilora.train_loop import is_out_of_memory
+from auctune.train.out_of_memory import is_out_of_memory
 from auctune.train.preemptible import LoraJobFactory
 from auctune.train.trainer import MultiLoraTrainer
 from support.lora_products import Case, check_products

@@ -1,10 +1,13 @@
 """Devices are tried by a product whose every number is known."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from auctune.doctor.checks_system import try_devices
-from auctune.train.host import try_device, usable_bytes
+from auctune.train import host
+from auctune.train.host import is_intel, try_device, usable_bytes
 
 
 def test_a_device_whose_product_comes_out_right_has_no_error() -> None:
@@ -27,3 +30,16 @@ def test_a_part_of_a_gpus_memory_is_not_sold(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (60 * 10**9, 80 * 10**9))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 10 * 10**9)
     assert usable_bytes(device, 0) == pytest.approx(70e9 - 0.06 * 80e9)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [("vendor_id\t: GenuineIntel\n", True), ("vendor_id\t: AuthenticAMD\n", False), ("", False)],
+)
+def test_processors_of_intel_are_known_by_their_vendor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: str, expected: bool
+) -> None:
+    monkeypatch.setattr(host, "CPU_FACTS", tmp_path / "cpuinfo")
+    assert not is_intel()
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{facts}model name\t: Some CPU\n")
+    assert is_intel() == expected

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from auctune.train.multilora.batching import BatchRow, MicroBatch
-from auctune.train.multilora.train_loop import cap_rows, run_or_out_of_memory
+from auctune.train.multilora.train_loop import cap_rows
+from auctune.train.out_of_memory import run_or_out_of_memory
 
 TOKENS = np.zeros(4, dtype=np.int64)
 BATCH = MicroBatch((BatchRow("a", 0, TOKENS, TOKENS, 1.0),), is_packed=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-from auctune.device_profile import physical_device
+from auctune.device_profile import physical_devices
 from auctune.domain import InputError, Money, parse_money
 from auctune.domain.base_name import BaseDtype
 from auctune.domain.dataset import RowKind
@@ -23,6 +23,7 @@ from auctune.engine.vendors import RepairParams
 from auctune.schema import (
     STRICT,
     CheckpointInterval,
+    NumDevices,
     Texts,
     check_schema,
     hyperparameters_of,
@@ -76,6 +77,7 @@ class NodeTypeEntry(BaseModel):
     profile: str | None = None
     measure: bool = False
     device: str = "cpu"
+    devices: NumDevices = 1
     energy_cost: Rate | list[Rate] = 0.0
 
 
@@ -240,6 +242,9 @@ def _check_nodes(market: MarketFile) -> None:
                 f"has {len(entry.energy_cost)} entries",
                 f"a number, or one a slot: {market.slots}",
             )
+        if entry.devices > 1 and market.mode == "exact":
+            found = f'{entry.devices} with mode = "exact"'
+            raise InputError(f"{place}.devices", found, '1, or mode = "fused"')
     for index, node in enumerate(market.nodes):
         if node.type not in market.node_types:
             known = ", ".join(market.node_types) or "none"
@@ -272,10 +277,11 @@ def _check_gpus(market: MarketFile) -> None:
     """Refuse two nodes on one GPU: each is measured alone, so its time would be sold twice."""
     first: dict[str, str] = {}
     for index, node in enumerate(market.nodes):
-        device = physical_device(market.node_types[node.type].device)
-        if device.startswith("cuda") and first.setdefault(device, node.id) != node.id:
-            found = f"{node.id!r} is on {device}, where node {first[device]!r} is"
-            raise InputError(f"nodes[{index}]", found, "one node per GPU")
+        entry = market.node_types[node.type]
+        for device in physical_devices(entry.device, entry.devices):
+            if device.startswith("cuda") and first.setdefault(device, node.id) != node.id:
+                found = f"{node.id!r} is on {device}, where node {first[device]!r} is"
+                raise InputError(f"nodes[{index}]", found, "one node per GPU")
 
 
 def _check_bid(market: MarketFile, bid: BidEntry, place: str) -> None:

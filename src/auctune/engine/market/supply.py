@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 
-from auctune.device_profile import Profile, physical_device
+from auctune.device_profile import Profile, physical_devices
 from auctune.domain import Cluster, InputError, Node, NodeType
 from auctune.engine.market.market_file import MarketFile, NodeTypeEntry
 
@@ -36,10 +36,11 @@ def make_cluster(market: MarketFile, profiles: Mapping[str, Profile]) -> Cluster
 
 
 def threads_per_node(market: MarketFile) -> int:
-    """Threads of a node's process, so that all nodes together use all cores; one of a GPU, too."""
+    """Threads of each process of a node, so that all together use all cores; of a GPU's, too."""
     if market.threads is not None:
         return market.threads
-    return max(1, len(os.sched_getaffinity(0)) // len(market.nodes))
+    num_processes = sum(market.node_types[node.type].devices for node in market.nodes)
+    return max(1, len(os.sched_getaffinity(0)) // num_processes)
 
 
 def _node_type(market: MarketFile, name: str, entry: NodeTypeEntry, profile: Profile) -> NodeType:
@@ -63,5 +64,9 @@ def _nodes_on_device(market: MarketFile, name: str) -> int:
     """
     if not market.node_types[name].measure:
         return 1
-    devices = Counter(physical_device(market.node_types[node.type].device) for node in market.nodes)
-    return max(1, devices[physical_device(market.node_types[name].device)])
+    devices = Counter(_first_device(market, node.type) for node in market.nodes)
+    return max(1, devices[_first_device(market, name)])
+
+
+def _first_device(market: MarketFile, name: str) -> str:
+    return physical_devices(market.node_types[name].device)[0]

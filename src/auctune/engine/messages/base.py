@@ -11,7 +11,7 @@ from auctune.domain import AuctuneError, InputError
 from auctune.domain.errors import OutOfMemoryError, RepairableError
 
 Array = NDArray[Any]
-"""An array of a message: float32 or uint8, of one dimension."""
+"""An array of a message: float32, int64 or uint8, of one dimension."""
 
 Arrays = Sequence[Any]
 """Arrays of a message: the type of its field `arrays`, which is sent beside the others. On a Ray

@@ -137,6 +137,7 @@ class WorkerProcess:
         environment: what differs from this process's environment.
         device: that the worker computes on, as torch names it. It sees no GPU but this one, and
             `device` of the argument becomes the name by which it knows it.
+        num_devices: of the GPUs that it sees, which are those from `device` on.
         fork: whether the fork server starts it, if there is one and the device is a CPU. It needs
             what the fork server has imported, and its environment does not differ.
         niceness: of the process and its children, 0 to 19: the larger, the less of busy cores it
@@ -157,6 +158,7 @@ class WorkerProcess:
         log: Path | None = None,
         environment: Mapping[str, str] | None = None,
         device: str = "cpu",
+        num_devices: int = 1,
         fork: bool = False,
         niceness: int = 0,
     ) -> None:
@@ -167,7 +169,7 @@ class WorkerProcess:
             **os.environ,
             **clock_environment(),
             **(environment or {}),
-            **device_environment(device, os.environ),
+            **device_environment(device, num_devices, os.environ),
         }
         # Open as long as the process runs, and closed with it.
         self._stderr: IO[bytes] = tempfile.TemporaryFile() if log is None else open_log(log)  # noqa: SIM115
@@ -193,7 +195,7 @@ class WorkerProcess:
                 os.setpriority(os.PRIO_PROCESS, self._process.pid, niceness)
         # A frozen worker reads nothing; messages to it must not block its parent.
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        argument = argument_in_child(argument, device, os.environ)
+        argument = argument_in_child(argument, device, num_devices, os.environ)
         self._outbox.put(json.dumps(argument).encode())
         self._failure = ""
         # Its last line on standard error, read before that is closed.
@@ -416,6 +418,7 @@ def start_worker(
         lock=lock,
         log=worker.log,
         device=worker.device,
+        num_devices=worker.num_devices,
         fork=worker.fork,
         niceness=worker.niceness,
     )
@@ -432,21 +435,24 @@ def start_node(
     return start_worker(node_worker(settings, log, module), on_message)
 
 
-def visible_gpu(device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that shows a worker the one GPU that it computes on.
+def visible_gpus(
+    device: str, environment: Mapping[str, str], num_devices: int = 1
+) -> dict[str, str]:
+    """Return the variable that shows a worker the GPUs that it computes on, from `device` on.
 
     A process that sees others as well may open a context on the first of them, half a gigabyte that
     no profile counts. Empty for a CPU, and for "cuda" without a number: such as Ray's nodes, it has
-    a GPU chosen for it.
+    GPUs chosen for it.
     """
     number = re.fullmatch(r"cuda:(\d+)", device)
     if number is None:
         return {}
+    first = int(number[1])
+    last = first + num_devices
     seen = environment.get("CUDA_VISIBLE_DEVICES")
-    if seen is None:
-        return {"CUDA_VISIBLE_DEVICES": number[1]}
-    names, index = seen.split(","), int(number[1])
-    return {"CUDA_VISIBLE_DEVICES": names[index].strip()} if index < len(names) else {}
+    names = [str(one) for one in range(last)] if seen is None else seen.split(",")
+    chosen = [name.strip() for name in names[first:last]]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(chosen)} if len(chosen) == num_devices else {}
 
 
 def gpu_allocator(device: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -459,21 +465,25 @@ def gpu_allocator(device: str, environment: Mapping[str, str]) -> dict[str, str]
     return {_ALLOCATOR_SETTINGS[0]: "expandable_segments:True"}
 
 
-def device_environment(device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a worker on a device that differ from its parent's."""
-    return visible_gpu(device, environment) | gpu_allocator(device, environment)
+def device_environment(
+    device: str, num_devices: int, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables of a worker on devices, from `device` on, unlike its parent's."""
+    return visible_gpus(device, environment, num_devices) | gpu_allocator(device, environment)
 
 
-def argument_in_child(argument: Any, device: str, environment: Mapping[str, str]) -> Any:
+def argument_in_child(
+    argument: Any, device: str, num_devices: int, environment: Mapping[str, str]
+) -> Any:
     """Return a worker's argument, with `device` as the worker knows it if that is a GPU."""
     if device == "cpu":
         return argument
-    return {**argument, "device": device_in_child(device, environment)}
+    return {**argument, "device": device_in_child(device, environment, num_devices)}
 
 
-def device_in_child(device: str, environment: Mapping[str, str]) -> str:
+def device_in_child(device: str, environment: Mapping[str, str], num_devices: int = 1) -> str:
     """Return the name by which a worker started with `device` knows it."""
-    return "cuda" if visible_gpu(device, environment) else device
+    return "cuda" if visible_gpus(device, environment, num_devices) else device
 
 
 def open_log(log: Path) -> IO[bytes]:

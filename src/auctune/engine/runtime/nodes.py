@@ -27,9 +27,10 @@ class NodeSettings:
         base: the base model's name.
         cache: folder of bases that are built here.
         device, dtype: where and how it computes.
+        num_devices: that it computes on, `device` the first; each has a process.
         mode: of the trainer, "fused" or "exact".
-        threads: of torch on a CPU.
-        token_budget: tokens of a micro-batch at most.
+        threads: of torch on a CPU, in each process.
+        token_budget: as of `MultiLoraTrainer`.
         backend: who multiplies the adapters' matrices, as of `MultiLoraTrainer`.
         gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
         measure_seconds: time limit where it is to measure its device.
@@ -39,6 +40,7 @@ class NodeSettings:
     base: str
     cache: str
     device: str = "cpu"
+    num_devices: int = 1
     dtype: str = "float32"
     mode: str = "fused"
     threads: int = 1
@@ -54,7 +56,13 @@ def node_worker(
 ) -> WorkerSpec:
     """Return what the worker of a node runs."""
     return WorkerSpec(
-        module, asdict(settings), NODE_MESSAGES, settings.device, log, settings.niceness
+        module,
+        asdict(settings),
+        NODE_MESSAGES,
+        settings.device,
+        log,
+        settings.niceness,
+        num_devices=settings.num_devices,
     )
 
 

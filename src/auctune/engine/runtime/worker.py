@@ -22,7 +22,8 @@ class WorkerSpec:
         argument: plain values; on a GPU, its `device` is replaced by the name that the worker
             knows it by.
         messages: `MESSAGES` of the module.
-        device: that it computes on, as torch names it; it sees no GPU but this one.
+        device: that it computes on, as torch names it; it sees no GPU but this one and, with
+            `num_devices`, the next ones.
         log: file to which its standard error is appended, or None.
         niceness: of the process and its children, 0 to 19: the larger, the less of busy cores it
             gets.
@@ -37,6 +38,7 @@ class WorkerSpec:
     log: Path | None = None
     niceness: int = 0
     fork: bool = True
+    num_devices: int = 1
 
 
 class WorkerHandle(Protocol):

@@ -12,7 +12,8 @@ At most half of a slot goes into tokenizing, in equal shares: a task whose data 
 a later slot, in which tokenizing continues, and the others train in this one. The tokens are kept
 from one slot to the next.
 
-It also trains the jobs of a pool.
+It also trains the jobs of a pool. On a node of several devices it computes on the first one, and
+leads the processes of the others; it ends when one of them does.
 """
 
 import math
@@ -21,7 +22,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -105,7 +106,7 @@ class CancellableTime:
 @contextmanager
 def enough_memory(what: str) -> Iterator[None]:
     """Raise `OutOfMemoryError` in place of what torch, CUDA or Python raise in this block."""
-    from auctune.train.multilora.train_loop import free_cache, is_out_of_memory
+    from auctune.train.out_of_memory import free_cache, is_out_of_memory
 
     try:
         yield
@@ -130,6 +131,7 @@ class NodeWorker:
         # torch takes seconds to import; only workers do.
         import torch
 
+        from auctune.engine.runtime.devices import node_devices
         from auctune.train.adapter_files import KEPT_EPOCHS
         from auctune.train.base import load_base
         from auctune.train.tiny import tiny_folder
@@ -142,8 +144,12 @@ class NodeWorker:
         if settings.base == "tiny":
             what = "building the tiny base (once on this machine)"
             tiny_folder(cache, progress=partial(self._report_preparing, what))
-        self.base = load_base(
-            settings.base, cache=cache, device=settings.device, dtype=settings.dtype
+        self._resources = ExitStack()
+        load = partial(
+            load_base, settings.base, cache=cache, device=settings.device, dtype=settings.dtype
+        )
+        self.base, self._devices = self._resources.enter_context(
+            node_devices(settings, self._end, load)
         )
         self._throughput = ThroughputEstimator(unix_time)
         self._training_lock = TrainingLock(cache)
@@ -155,10 +161,26 @@ class NodeWorker:
             mode="exact" if settings.mode == "exact" else "fused",
             token_budget=settings.token_budget,
             kept_epochs=KEPT_EPOCHS,
+            devices=self._devices,
         )
+
+    def _end(self, error: Exception) -> None:
+        """End this process: without one of its devices it may wait forever within a pass.
+
+        The parent starts it again.
+        """
+        try:
+            raise error
+        except Exception:
+            traceback.print_exc()
+            self._parent.exit(1)
 
     def run(self) -> None:
         """Serve requests until the parent requests a stop."""
+        with self._resources:
+            self._serve()
+
+    def _serve(self) -> None:
         from auctune.train.profile import origin_of
 
         self._parent.send(
@@ -204,6 +226,7 @@ class NodeWorker:
         return {
             "backend": settings.backend,
             "gradient_checkpointing": settings.gradient_checkpointing,
+            "devices": self._devices,
         }
 
     def _measure(self) -> None:
@@ -283,6 +306,8 @@ class NodeWorker:
             except OutOfMemoryError as error:
                 # Its checkpoint is complete: the next worker that loads it writes the adapter.
                 unsaved[name] = ErrorRecord.of(error)
+            except OSError as error:
+                unsaved[name] = _later("its adapter cannot be written", error)
         ended = {name for name, result in results.items() if result.state != "training"}
         self._unload({*unsaved, *ended} & self._trainer.loaded)
         self._parent.send(
@@ -347,10 +372,7 @@ class NodeWorker:
                 refused[name] = ErrorRecord.of(error)
                 continue
             except OSError as error:
-                # The log has its path; nothing is wrong with the task.
-                traceback.print_exc()
-                why = AuctuneError(f"a checkpoint cannot be read now ({error.strerror})")
-                refused[name] = replace(ErrorRecord.of(why), unreadable=True)
+                refused[name] = _later("a checkpoint cannot be read", error)
                 continue
             for text in notes:
                 self._note(request, task, text)
@@ -427,6 +449,8 @@ class NodeWorker:
                     writing.result()
             except (CheckpointError, OutOfMemoryError) as error:
                 errors[name] = ErrorRecord.of(error)
+            except OSError as error:
+                errors[name] = _later("a checkpoint cannot be written", error)
 
     def _is_writing(self, writes: Sequence[Future[Path]]) -> bool:
         return not (self._parent.stop_requested.is_set() or all(one.done() for one in writes))
@@ -508,3 +532,12 @@ def main(parent: Parent, argument: dict[str, Any]) -> None:
         parent.send(RequestFailed(error=ErrorRecord.of(error)))
         parent.exit(1)
     worker.run()
+
+
+def _later(what: str, error: OSError) -> ErrorRecord:
+    """Return the error of a task that a disk does not take or give something of now.
+
+    The log has its path; nothing is wrong with the task.
+    """
+    traceback.print_exception(error)
+    return replace(ErrorRecord.of(AuctuneError(f"{what} now ({error.strerror})")), unreadable=True)

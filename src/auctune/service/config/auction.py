@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from auctune.device_profile import physical_device
+from auctune.device_profile import physical_devices
 from auctune.domain import InputError
 from auctune.engine.runtime.ray.params import RayParams, Resource
-from auctune.schema import STRICT
+from auctune.schema import STRICT, NumDevices
 from auctune.service.config.fields import (
     Name,
     NonNegative,
@@ -31,9 +31,16 @@ class NodeTypeConfig(BaseModel):
     device: str = Field(
         default="cpu",
         description="`cpu`, `cuda` or `cuda:N`. A GPU of this machine takes one node, of one zone; "
-        "on a cluster with an address Ray gives each node a GPU of its own. Nodes on a CPU share "
+        "on a cluster with an address Ray gives each node GPUs of its own. Nodes on a CPU share "
         "its memory: all nodes of this machine, and on a cluster those that name the same "
         "`resource`",
+    )
+    devices: NumDevices = Field(
+        default=1,
+        description="how many devices each node computes on [together]"
+        "(../explanation/training.md#several-devices): GPUs from `device` on, or processes of "
+        'a CPU, each with `threads`; more than 1 only with `mode = "fused"`',
+        examples=[4],
     )
     profile: RelativePath | None = Field(
         default=None,
@@ -173,6 +180,7 @@ class AuctionConfig(LanguageZoneConfig):
     @model_validator(mode="after")
     def _check(self) -> Self:
         self._check_nodes()
+        self._check_mode()
         self._check_executor()
         builtin = [self.builtin_vendor.name] if self.builtin_vendor.enabled else []
         check_unique("vendors", "name", [vendor.name for vendor in self.vendors], builtin)
@@ -195,29 +203,40 @@ class AuctionConfig(LanguageZoneConfig):
         """Refuse two nodes on one GPU: each is measured alone, so its time would be sold twice."""
         first: dict[str, str] = {}
         for index, node in enumerate(self.nodes):
-            device = self._device_of(node)
-            if device.startswith("cuda") and first.setdefault(device, node.id) != node.id:
-                found = f"{node.id!r} is on {device}, as is node {first[device]!r}"
-                raise InputError(f"nodes[{index}]", found, "one node per GPU")
+            for device in self._devices_of(node):
+                if device.startswith("cuda") and first.setdefault(device, node.id) != node.id:
+                    found = f"{node.id!r} is on {device}, as is node {first[device]!r}"
+                    raise InputError(f"nodes[{index}]", found, "one node per GPU")
+
+    def _check_mode(self) -> None:
+        for name, node_type in self.node_types.items():
+            if node_type.devices > 1 and self.mode == "exact":
+                found = f'{node_type.devices} with mode = "exact"'
+                raise InputError(f"node_types.{name}.devices", found, '1, or mode = "fused"')
 
     def nodes_per_device(self, node_type: str) -> int:
         """Return the number of nodes, at most, that share the memory of a device of this type."""
-        devices = Counter(map(self._device_of, self.nodes))
-        shared = (devices[self._device_of(node)] for node in self.nodes if node.type == node_type)
+        devices = Counter(device for node in self.nodes for device in self._devices_of(node))
+        shared = (
+            devices[device]
+            for node in self.nodes
+            if node.type == node_type
+            for device in self._devices_of(node)
+        )
         return max(shared, default=1)
 
-    def _device_of(self, node: NodeConfig) -> str:
-        """Return a name for a node's device; equal names may be one physical device.
+    def _devices_of(self, node: NodeConfig) -> tuple[str, ...]:
+        """Return names for a node's devices; equal names may be one physical device.
 
         On an external cluster Ray gives each node a GPU of its own, and nodes on CPUs that ask for
         one resource may be placed on one machine.
         """
-        device = physical_device(self.node_types[node.type].device)
+        node_type = self.node_types[node.type]
+        devices = physical_devices(node_type.device, node_type.devices)
         if not self.uses_external_cluster:
-            return device
-        if device == "cpu":
-            return f"cpu of {node.resource or node.id}"
-        return f"{device} of {node.id}"
+            return devices
+        owner = (node.resource or node.id) if node_type.device == "cpu" else node.id
+        return tuple(f"{device} of {owner}" for device in devices)
 
     def _check_executor(self) -> None:
         if self.executor == "local" and self.ray is not None:
@@ -235,7 +254,11 @@ class AuctionConfig(LanguageZoneConfig):
         types = [node.type for node in self.nodes]
         devices = tuple(
             DeviceRequirement(
-                f"node_types.{name}", node_type.device, node_type.profile, types.count(name)
+                f"node_types.{name}",
+                node_type.device,
+                node_type.profile,
+                types.count(name),
+                node_type.devices,
             )
             for name, node_type in self.node_types.items()
             if name in types and not self.uses_external_cluster

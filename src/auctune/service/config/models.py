@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
-from auctune.device_profile import physical_device
+from auctune.device_profile import physical_devices
 from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.schema import STRICT, ByKind, check_schema
@@ -398,11 +398,11 @@ def _check_gpus(zones: Sequence[ZoneConfig]) -> None:
     owners: dict[str, str] = {}
     for index, zone in enumerate(zones):
         for requirement in zone.requirements().devices:
-            device = physical_device(requirement.device)
-            if device.startswith("cuda") and owners.setdefault(device, zone.name) != zone.name:
-                place = f"zones[{index}].{requirement.place}".rstrip(".")
-                found = f"{requirement.device!r} is already used by zone {owners[device]}"
-                raise InputError(f"{place}.device", found, "a GPU in one zone only")
+            place = f"zones[{index}].{requirement.place}".rstrip(".")
+            for device in physical_devices(requirement.device, requirement.num_devices):
+                if device.startswith("cuda") and owners.setdefault(device, zone.name) != zone.name:
+                    found = f"{device!r} is already used by zone {owners[device]}"
+                    raise InputError(f"{place}.device", found, "a GPU in one zone only")
 
 
 def _check_proxies(proxies: list[str]) -> None:

@@ -28,12 +28,19 @@ class DeviceRequirement:
         device: `cpu`, `cuda` or `cuda:N`.
         profile: path of the device's profile, or None to measure it.
         num_nodes: number of nodes of this type.
+        num_devices: of each node, `device` the first.
     """
 
     place: str
     device: str
     profile: str | None
     num_nodes: int
+    num_devices: int = 1
+
+    @property
+    def num_processes(self) -> int:
+        """Processes of all nodes of this type, one for each device of a node."""
+        return self.num_nodes * self.num_devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,8 @@ class ZoneConfig(BaseModel):
     @property
     def num_cpu_workers(self) -> int:
         """Workers that train at once on the CPU of this machine."""
-        return sum(need.num_nodes for need in self.requirements().devices if need.device == "cpu")
+        needs = self.requirements().devices
+        return sum(need.num_processes for need in needs if need.device == "cpu")
 
     def files(self) -> Mapping[str, str]:
         """Return the paths of the files that the zone names, by key; secrets are not included."""
@@ -108,9 +116,9 @@ class LanguageZoneConfig(ZoneConfig):
         default=None,
         description="cores of this machine for all workers of the zone together. Default: "
         "[its part](../explanation/service.md#zones-that-share-a-machine) of those that no zone "
-        "states, by its number of workers: its nodes; `max_jobs` x `n_max`; the pool; or as many "
-        "workers as the sites hold. A worker that has less than a core for each thread is sold as "
-        "so much slower",
+        "states, by its number of workers: its nodes, each times its `devices`; `max_jobs` x "
+        "`n_max`; the pool; or as many workers as the sites hold. A worker that has less than a "
+        "core for each thread is sold as so much slower",
         examples=[1.5],
     )
     max_length: Count = Field(
@@ -154,8 +162,8 @@ class LanguageZoneConfig(ZoneConfig):
         """Cores of each worker; without other zones all cores are divided between the workers."""
         if self._worker_cores is not None:
             return self._worker_cores
-        num_nodes = sum(need.num_nodes for need in self.requirements().devices)
-        return len(os.sched_getaffinity(0)) / max(1, self.num_cpu_workers, num_nodes)
+        num_processes = sum(need.num_processes for need in self.requirements().devices)
+        return len(os.sched_getaffinity(0)) / max(1, self.num_cpu_workers, num_processes)
 
     @property
     def uses_external_cluster(self) -> bool:

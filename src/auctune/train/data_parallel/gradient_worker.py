@@ -29,9 +29,11 @@ from auctune.train.job import LoraJob
 from auctune.train.multilora.adapters import AdaptedModel, lora_config
 from auctune.train.multilora.backends import choose_backend
 from auctune.train.multilora.batching import BatchRow, MicroBatch, units_of
+from auctune.train.multilora.device_group import DeviceGroup
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import BatchRowFactory, TaskRows, count_data, data_size
-from auctune.train.multilora.train_loop import compute_references, run_or_out_of_memory
+from auctune.train.multilora.train_loop import compute_references
+from auctune.train.out_of_memory import run_or_out_of_memory
 from auctune.train.reproducible import deterministic, prepare_deterministic
 from auctune.train.row_cursor import RowCursor
 from auctune.train.rows import TokenizedRow, tokenize, tokenize_chunk
@@ -195,7 +197,12 @@ class GradientWorker:
         """
         self._factory.references.clear()
         with deterministic(self._threads):
-            failed = compute_references([(self._factory, pairs)], self.step, self._together)
+            failed = compute_references(
+                [(self._factory, pairs)],
+                self.step,
+                lambda rows: [[self._together(rows)]],
+                DeviceGroup(),
+            )
         if failed is not None:
             raise _too_large(failed.rows)
 
@@ -283,15 +290,14 @@ class GradientWorker:
         self, run: Callable[[MicroBatch], dict[str, Tensor]], rows: Sequence[BatchRow]
     ) -> tuple[float, int]:
         with deterministic(self._threads):
-            (batch,) = self._together(rows)
-            sums = run_or_out_of_memory(run, batch)
+            sums = run_or_out_of_memory(run, self._together(rows))
         if sums is None:
             raise _too_large(rows)
         loss, hits = sums[NAME].tolist()
         return loss, int(hits)
 
-    def _together(self, rows: Sequence[BatchRow]) -> list[MicroBatch]:
-        return [MicroBatch(tuple(rows), self.step.is_packed)]
+    def _together(self, rows: Sequence[BatchRow]) -> MicroBatch:
+        return MicroBatch(tuple(rows), self.step.is_packed)
 
 
 def _too_large(rows: Sequence[BatchRow]) -> MemoryError:

@@ -37,10 +37,12 @@ class PackedRows:
     Attributes:
         lengths: of the rows, in their order; their sum is N.
         ends: int32 [rows + 1], 0 and where each row ends, on the device.
+        longest: no row is longer.
     """
 
     lengths: tuple[int, ...]
     ends: Tensor
+    longest: int
 
     @cached_property
     def runs(self) -> list[tuple[int, int, int]]:
@@ -48,7 +50,8 @@ class PackedRows:
         found, first = [], 0
         for length, rows in groupby(self.lengths):
             count = len(list(rows))
-            found.append((first, count, length))
+            if length:
+                found.append((first, count, length))
             first += count * length
         return found
 
@@ -107,7 +110,6 @@ def _varlen(
     scaling: float | None,
     window: int | None,
 ) -> Tensor:
-    longest = max(rows.lengths)
     # The gradient of a view of one row is a view; that of an index would be a copy among zeros.
     query, key, value = (one.squeeze(0).transpose(0, 1) for one in (query, key, value))
     found = varlen_attn(
@@ -116,8 +118,8 @@ def _varlen(
         value,
         rows.ends,
         rows.ends,
-        longest,
-        longest,
+        rows.longest,
+        rows.longest,
         scale=scaling,
         window_size=(-1 if window is None else window - 1, 0),
         enable_gqa=key.shape[1] != query.shape[1],
@@ -218,7 +220,7 @@ def _packed_logits(model: PreTrainedModel, lengths: Sequence[int], windows: list
     found: Tensor = model(
         input_ids=ids.unsqueeze(0),
         position_ids=torch.cat(places).unsqueeze(0),
-        packed_rows=PackedRows(tuple(lengths), ends),
+        packed_rows=PackedRows(tuple(lengths), ends, max(lengths)),
         noted_windows=windows,
         use_cache=False,
     ).logits

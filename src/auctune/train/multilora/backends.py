@@ -20,7 +20,7 @@ where sums are over the tokens of segment i. Ranks may differ.
 | loop | matrix products a segment | any device; few or long segments |
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -52,6 +52,11 @@ class Backend(Protocol):
         Args:
             routing: of its tokens.
             tensors: those of `arrays`, on the device.
+        """
+
+    def graph_key(self, routing: Routing) -> Hashable:
+        """Return what the launches of a pass depend on beside the sizes of its tables; they may be
+        captured once for each.
         """
 
 

@@ -7,6 +7,7 @@ row longer than the budget goes alone. Sums of gradients do not depend on the cu
 What is cut are units: a row, or the two rows of a pair, which stay together.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,11 +85,6 @@ class MicroBatch:
     def num_tokens(self) -> int:
         """Tokens computed, padding included."""
         return int(self.starts[-1])
-
-    @property
-    def num_real_tokens(self) -> int:
-        """Tokens of the rows themselves."""
-        return int(self.lengths.sum())
 
 
 def units_of(rows: Sequence[BatchRow]) -> list[tuple[BatchRow, ...]]:
@@ -195,6 +191,24 @@ class RowBatcher:
 
     def record_pass(self, done: MicroBatch) -> None:
         """Keep the budget: another one would give other bits."""
+
+
+def share_out(rows: Sequence[BatchRow], num_shares: int) -> list[list[BatchRow]]:
+    """Return shares of rows with about equal tokens, for devices that work at the same time.
+
+    They are consecutive units, so that few adapters are in several shares. None exceeds its part
+    of all tokens by more than a unit; where there are few units, some are empty.
+    """
+    shares: list[list[BatchRow]] = [[] for _ in range(num_shares)]
+    total = sum(map(len, rows))
+    before = 0
+    for unit in units_of(rows):
+        tokens = sum(map(len, unit))
+        # By where its middle lies in all tokens; the first device always has some.
+        middle = (2 * before + tokens) * num_shares / (2 * total)
+        shares[math.ceil(middle) - 1 if before else 0] += unit
+        before += tokens
+    return shares
 
 
 def fill(

@@ -1,24 +1,27 @@
-"""Norms and gated activations of a frozen model, each one launch forward and one backward.
+"""Norms, gated activations and rotary embeddings of a frozen model, each one launch a pass.
 
 transformers writes them out: an RMSNorm is 6 to 8 operations forward and twice as many backward,
-silu(gate) * up two and five. With x a token's D features, w the norm's weight, g a gradient and
-means over features:
+silu(gate) * up two and five, the rotation of queries or keys five and ten. With x a token's D
+features, w the norm's weight, g a gradient and means over features:
 
     RMSNorm    y = w x / rms,  rms = sqrt(mean x^2 + eps)
                dx = (w g - x mean(w g x) / rms^2) / rms
     SwiGLU     z = gate sigmoid(gate) up
                dgate = g up s (1 + gate (1 - s)),  dup = g gate s,  s = sigmoid(gate)
+    rotary     y1 = x1 cos1 - x2 sin1,  y2 = x2 cos2 + x1 sin2,  1, 2: halves of a head's features
+               dx1 = g1 cos1 + g2 sin2,  dx2 = g2 cos2 - g1 sin1
 
 Weights are frozen, so that no gradient of w is computed. Values are rounded where transformers
 rounds them: before the product with w, and before that with up. What is kept for the backward pass
 is the input and, for a norm, 1 / rms in float32.
 
 Bytes moved, of b each, by N tokens: RMSNorm 2 b N D forward and 3 b N D backward, SwiGLU 3 b N D
-and 5 b N D. These are estimates for a GPU, not measurements.
+and 5 b N D, rotary 2 b N D each way. These are estimates for a GPU, not measurements.
 
 Importing this module needs triton; see `triton_kernels` for how it runs on a CPU.
 """
 
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -29,6 +32,7 @@ from torch import Tensor, nn
 # A row of a norm is held in registers.
 MAX_NORM_FEATURES = 16_384
 ELEMENTS = 1024  # of a program of SwiGLU
+_ROTARY = "apply_rotary_pos_emb"  # the function of transformers' models
 
 
 class FusedRmsNorm(nn.Module):
@@ -58,7 +62,7 @@ class FusedSwiGlu(nn.Module):
 
 
 def fuse_modules(model: nn.Module) -> int:
-    """Let norms and gated activations of a frozen model compute the same in fewer launches.
+    """Let parts of a frozen model compute the same in fewer launches.
 
     To be called before adapters are added, which replace the linear modules of an activation.
     A module is changed in place if what it computes of random tokens is then the same but for
@@ -68,9 +72,18 @@ def fuse_modules(model: nn.Module) -> int:
         How many modules were changed.
     """
     # Weights of 4 bits a number are not of the type of activations; those of embeddings are.
-    dtypes = (weight.dtype for weight in model.parameters() if weight.is_floating_point())
-    dtype = next(dtypes)
-    return sum(_fuse(module, dtype) for module in list(model.modules()))
+    weights = [weight for weight in model.parameters() if weight.is_floating_point()]
+    dtype, device = weights[0].dtype, weights[0].device
+    rotates: dict[type[nn.Module], type[nn.Module] | None] = {}
+    count = 0
+    for module in list(model.modules()):
+        kind = type(module)
+        if kind not in rotates:
+            rotates[kind] = _rotating_class(kind, dtype, device)
+        if fused := rotates[kind]:
+            module.__class__ = fused
+        count += fused is not None or _fuse(module, dtype)
+    return count
 
 
 def _fuse(module: nn.Module, dtype: torch.dtype) -> bool:
@@ -91,6 +104,48 @@ def _fuse(module: nn.Module, dtype: torch.dtype) -> bool:
     return False
 
 
+def _rotating_class(
+    kind: type[nn.Module], dtype: torch.dtype, device: torch.device
+) -> type[nn.Module] | None:
+    """Return a class of attention that rotates queries and keys by one launch each, if it can.
+
+    transformers' models call a function of their own module, which is the same in most of them. The
+    class has the same method, for which that name means another function.
+    """
+    forward = kind.forward
+    known = getattr(forward, "__globals__", {}).get(_ROTARY)
+    if known is None or _ROTARY not in forward.__code__.co_names:
+        return None
+
+    def rotate(
+        q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1
+    ) -> tuple[Tensor, Tensor]:
+        if unsqueeze_dim != 1 or not cos.shape[-1] == q.shape[-1] == k.shape[-1]:
+            found: tuple[Tensor, Tensor] = known(q, k, cos, sin, unsqueeze_dim)
+            return found
+        return _Rotary.apply(q, cos, sin), _Rotary.apply(k, cos, sin)  # type: ignore[no-untyped-call]
+
+    def heads(count: int) -> Tensor:
+        return _random_tokens(3 * count * 8, dtype, device).view(4, 3, count, 8).transpose(1, 2)
+
+    q, k, angles = heads(4), heads(2), heads(1)[:, 0].float()
+    half = angles[..., :4]
+    cos, sin = (torch.cat([part, part], dim=-1).to(dtype) for part in (half.cos(), half.sin()))
+    try:
+        expected = known(q, k, cos, sin)
+    except (TypeError, ValueError, RuntimeError):
+        # A function of other arguments.
+        return None
+    pairs = zip(rotate(q, k, cos, sin), expected, strict=True)
+    if not all(_is_rounding(one, other) for one, other in pairs):
+        return None
+    bound = FunctionType(
+        forward.__code__, {**forward.__globals__, _ROTARY: rotate}, closure=forward.__closure__
+    )
+    bound.__defaults__, bound.__kwdefaults__ = forward.__defaults__, forward.__kwdefaults__
+    return type(f"Fused{kind.__name__}", (kind,), {"forward": bound, "__module__": __name__})
+
+
 def _random_tokens(features: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(4, features, generator=generator).to(device, dtype)
@@ -105,13 +160,20 @@ def _changes_nothing(
     # The class changes and not the object, so that ties and names of weights stay.
     module.__class__ = fused
     module.fused_eps = eps  # type: ignore[assignment]
-    error = float((module(x) - expected).abs().max())
-    # A few units in the last place of the largest value: that of a sum in another order.
-    if error <= 4 * torch.finfo(x.dtype).eps * float(expected.abs().max()):
+    if _is_rounding(module(x), expected):
         return True
     module.__class__ = before
     del module.fused_eps
     return False
+
+
+def _is_rounding(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors differ by a few units in the last place of the largest value.
+
+    That is what sums in another order differ by.
+    """
+    error = float((one - other).abs().max())
+    return error <= 4 * torch.finfo(other.dtype).eps * float(other.abs().max())
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -164,6 +226,33 @@ class _SwiGlu(torch.autograd.Function):
             ELEMENTS=ELEMENTS,
         )  # fmt: skip
         return gate_gradient, up_gradient
+
+
+class _Rotary(torch.autograd.Function):
+    """x [rows, heads, tokens, D], cos and sin [rows or 1, tokens, D] -> as x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        return _rotate(x, cos, sin, is_backward=False)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return _rotate(gradients[0], *ctx.saved_tensors, is_backward=True), None, None
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *, is_backward: bool) -> Tensor:
+    num_rows, num_heads, num_tokens, size = x.shape
+    # Heads of a token side by side, as the model has them and attention takes them.
+    y = x.new_empty(num_rows, num_tokens, num_heads, size).transpose(1, 2)
+    x = x if x.stride(3) == 1 else x.contiguous()
+    cos, sin = (one.expand(num_rows, num_tokens, size).contiguous() for one in (cos, sin))
+    tiles = {"HEADS": triton.next_power_of_2(num_heads), "HALF": triton.next_power_of_2(size // 2)}
+    _rotary[(num_rows * num_tokens,)](
+        x, cos, sin, y, num_tokens, num_heads, size // 2, *x.stride()[:3], *y.stride()[:3],
+        IS_BACKWARD=is_backward, **tiles,
+    )  # fmt: skip
+    return y
 
 
 @triton.jit
@@ -246,3 +335,45 @@ def _swiglu_backward(
     element: tl.constexpr = gate_gradient.dtype.element_ty
     tl.store(gate_gradient + places, (incoming * ups * slope).to(element), mask=is_place)
     tl.store(up_gradient + places, (incoming * gates * sigmoid).to(element), mask=is_place)
+
+
+@triton.jit
+def _rotary(
+    x: tl.tensor,
+    cos: tl.tensor,
+    sin: tl.tensor,
+    y: tl.tensor,
+    num_tokens: tl.tensor,
+    num_heads: tl.tensor,
+    half_size: tl.tensor,
+    x_row: tl.tensor,
+    x_head: tl.tensor,
+    x_token: tl.tensor,
+    y_row: tl.tensor,
+    y_head: tl.tensor,
+    y_token: tl.tensor,
+    HEADS: tl.constexpr,
+    HALF: tl.constexpr,
+    IS_BACKWARD: tl.constexpr,
+) -> None:
+    """One token's heads."""
+    place = tl.program_id(0).to(tl.int64)
+    row, token = place // num_tokens, place % num_tokens
+    heads, features = tl.arange(0, HEADS)[:, None], tl.arange(0, HALF)[None, :]
+    is_feature = features < half_size
+    mask = (heads < num_heads) & is_feature
+    angles = place * 2 * half_size + features
+    cos1 = tl.load(cos + angles, mask=is_feature, other=0.0).to(tl.float32)
+    cos2 = tl.load(cos + angles + half_size, mask=is_feature, other=0.0).to(tl.float32)
+    sin1 = tl.load(sin + angles, mask=is_feature, other=0.0).to(tl.float32)
+    sin2 = tl.load(sin + angles + half_size, mask=is_feature, other=0.0).to(tl.float32)
+    sources = x + row * x_row + token * x_token + heads * x_head + features
+    x1 = tl.load(sources, mask=mask, other=0.0).to(tl.float32)
+    x2 = tl.load(sources + half_size, mask=mask, other=0.0).to(tl.float32)
+    if IS_BACKWARD:
+        y1, y2 = x1 * cos1 + x2 * sin2, x2 * cos2 - x1 * sin1
+    else:
+        y1, y2 = x1 * cos1 - x2 * sin1, x2 * cos2 + x1 * sin2
+    targets = y + row * y_row + token * y_token + heads * y_head + features
+    tl.store(targets, y1.to(y.dtype.element_ty), mask=mask)
+    tl.store(targets + half_size, y2.to(y.dtype.element_ty), mask=mask)

@@ -43,12 +43,15 @@ class Routing:
             none are the base's alone.
         num_tokens: N.
         keys: of tokens, where adapters drop features; `None`: none are dropped.
+        max_segments: for as many the tables of a backend have room: with equal ones, tables of
+            passes over equally many tokens have equal sizes; `None`: for those that there are.
     """
 
     adapters: AdapterSlots
     segments: NDArray[np.int32]
     num_tokens: int
     keys: TokenKeys | None = None
+    max_segments: int | None = None
 
     def __post_init__(self) -> None:
         bounds = self.segments[:, :2]

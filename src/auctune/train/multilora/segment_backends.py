@@ -4,7 +4,7 @@ For the formulas see `auctune.train.multilora.backends`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -56,6 +56,10 @@ class SegmentBackend(ABC):
     def products(self, routing: Routing, tensors: Sequence[Tensor]) -> "SegmentProducts":
         """Return the products of a pass, as of `auctune.train.multilora.backends.Backend`."""
         return SegmentProducts(self, routing, tensors)
+
+    def graph_key(self, routing: Routing) -> Hashable:
+        """Return all that launches depend on: where segments are, and their adapters."""
+        return routing.segments.tobytes(), routing.adapters.version
 
     @abstractmethod
     def forward(

@@ -25,7 +25,7 @@ class AdapterSlots(Mapping[str, AdapterWeights]):
     Attributes:
         modules: by layer.
         layer_keys: int64 [layers], of dropout masks.
-        by_slot: the adapters; `None` where a slot is free.
+        by_slot: the adapters; `None` where a slot is free. There are 8, 16, 32, ... slots.
         version: number of changes.
         ranks: int32 [slots], 0 of a free one.
         offsets: int64 [layers, slots, 2], numbers before A and before B in the flat tensors of an
@@ -61,12 +61,14 @@ class AdapterSlots(Mapping[str, AdapterWeights]):
 
     def add(self, adapter: AdapterWeights) -> None:
         """Put an adapter into the first free slot."""
-        places = [*self.by_slot, None]
+        places = list(self.by_slot)
+        if None not in places:
+            places += [None] * max(8, len(places))
         slot = places.index(None)
         places[slot] = adapter
         self._slots[adapter.name] = slot
         self._offsets[adapter.name] = self._places(adapter)
-        self._fill(places[: max(len(self.by_slot), slot + 1)])
+        self._fill(places)
 
     def remove(self, name: str) -> None:
         """Free the slot of an adapter."""

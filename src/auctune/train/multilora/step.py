@@ -34,10 +34,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from auctune.train.multilora.adapters import AdaptedModel
-from auctune.train.multilora.attention import PackedRows, enable_packing
+from auctune.train.multilora.attention import enable_packing
 from auctune.train.multilora.batching import MicroBatch
+from auctune.train.multilora.body import Body, BodyPass, TokenStream
 from auctune.train.multilora.frozen import Linear
-from auctune.train.multilora.plan import PassProducts, Routing, TokenKeys
+from auctune.train.multilora.plan import Routing, TokenKeys
 from auctune.train.multilora.transfer import to_device
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 
@@ -100,20 +101,15 @@ def _block_rows(num_elements: int, vocabulary: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
-    """Tokens of a micro-batch, of which M are targets.
+class Targets:
+    """M target tokens of a micro-batch.
 
     Attributes:
-        ids, positions: [1, N], rows one after the other, or [rows, width]; positions in rows.
-        ends: int32 [rows + 1], 0 and where each row ends.
         targets: [M], the token before each target, of the flattened ids.
         labels, weights, rows: [M], each target's id, weight, and row.
         adapters: [rows], number of each row's adapter.
     """
 
-    ids: Tensor
-    positions: Tensor
-    ends: Tensor
     targets: Tensor
     labels: Tensor
     weights: Tensor
@@ -169,10 +165,9 @@ class Pairs:
 class _Pass:
     """What a pass over a micro-batch needs, on the device of the model."""
 
-    products: PassProducts
-    tokens: Tokens
+    body: BodyPass
+    targets: Targets
     pairs: Pairs | None
-    packed_rows: PackedRows | None
 
 
 class ForwardBackward:
@@ -182,12 +177,15 @@ class ForwardBackward:
         adapted: the model.
         checkpointing: n: recompute the activations of every n-th layer in the backward pass, from
             the first one on, to save memory; 0: keep all of them.
+        uses_graphs: whether passes may be captured on CUDA: as of `Body`.
 
     Attributes:
         is_packed: whether the model takes packed micro-batches; else padded ones.
     """
 
-    def __init__(self, adapted: AdaptedModel, *, checkpointing: int = 0) -> None:
+    def __init__(
+        self, adapted: AdaptedModel, *, checkpointing: int = 0, uses_graphs: bool = False
+    ) -> None:
         self.adapted = adapted
         self.model = adapted.model
         self.device = adapted.device
@@ -199,6 +197,8 @@ class ForwardBackward:
             self.model.disable_input_require_grads()
         self._head_alone = has_plain_head(self.model)
         self.is_packed = enable_packing(self.model)
+        can_capture = self.device.type == "cuda" and self._head_alone and not checkpointing
+        self.body = Body(adapted, uses_graphs=uses_graphs and can_capture)
 
     def train(self, batch: MicroBatch) -> dict[str, Tensor]:
         """Add the batch's gradients to those of its adapters.
@@ -209,7 +209,7 @@ class ForwardBackward:
         """
         self._set_training(True)
         one = self._prepare(batch, drops=True)
-        with self.adapted.context.active(one.products):
+        with self.adapted.context.active(one.body.products):
             loss, sums = self._losses(batch, one)
             torch.autograd.backward(loss)
         return sums
@@ -219,7 +219,7 @@ class ForwardBackward:
         """Return the same sums, without gradients and dropout."""
         self._set_training(False)
         one = self._prepare(batch)
-        with self.adapted.context.active(one.products):
+        with self.adapted.context.active(one.body.products):
             return self._losses(batch, one)[1]
 
     @torch.no_grad()
@@ -231,25 +231,23 @@ class ForwardBackward:
         """
         self._set_training(False)
         one = self._prepare(batch, adapters=adapters)
-        with self.adapted.context.active(one.products):
+        with self.adapted.context.active(one.body.products):
             losses = self._token_losses(one, None)[1]
-        return -losses.new_zeros(len(batch.rows)).index_add_(0, one.tokens.rows, losses)
+        return -losses.new_zeros(len(batch.rows)).index_add_(0, one.targets.rows, losses)
 
     @torch.no_grad()
     def logits(self, adapter: str, row: TokenizedRow) -> Tensor:
         """Return the logits [tokens, vocabulary] of a row with an adapter, without dropout."""
         self._set_training(False)
         adapters, size = self.adapted.adapters, len(row)
-        slot, ends = adapters.slot(adapter), np.array([0, size], np.int32)
-        routing = Routing.of_rows(adapters, [slot], ends)
+        slot = adapters.slot(adapter)
         adapters.cast([slot])
-        arrays: list[NDArray[Any]] = [row.input_ids, np.arange(size), ends]
-        arrays += self.adapted.backend.arrays(routing)
-        ids, positions, row_ends, *tensors = to_device(arrays, self.device)
-        packed = PackedRows((size,), row_ends) if self.is_packed else None
-        with self.adapted.context.active(self.adapted.backend.products(routing, tensors)):
-            inputs = self._inputs(ids.unsqueeze(0), positions.unsqueeze(0), packed)
-            logits = self.model(**inputs).logits
+        routing = Routing.of_rows(adapters, [slot], np.array([0, size]))
+        lengths = (size,) if self.is_packed else None
+        stream = TokenStream(row.input_ids[None], np.arange(size)[None], lengths, routing, size)
+        one = self.body.prepare(stream)
+        with self.adapted.context.active(one.products):
+            logits = self.model(**one.inputs).logits
         assert isinstance(logits, Tensor)
         return logits[0]
 
@@ -273,75 +271,73 @@ class ForwardBackward:
             else -1
             for row in batch.rows
         ]
-        parts, keys = _token_arrays(batch)
+        keys = _token_keys(batch)
         routing = Routing.of_rows(
             self.adapted.adapters, slots, batch.starts, keys if drops else None
         )
         self.adapted.adapters.cast(routing.slots)
         numbers = {name: n for n, name in enumerate(_adapters(batch))}
         of_rows = np.array([numbers[row.adapter] for row in batch.rows])
+        ids, of_targets = _token_arrays(batch)
         pairs = _pair_arrays(batch)
-        arrays = [*parts, of_rows, *pairs, *self.adapted.backend.arrays(routing)]
-        tensors = iter(to_device(arrays, self.device))
-        tokens = Tokens(*(next(tensors) for _ in range(len(parts) + 1)))
-        of_pairs = [next(tensors) for _ in pairs]
+        tensors = iter(to_device([*of_targets, of_rows, *pairs], self.device))
+        targets = Targets(*(next(tensors) for _ in range(len(of_targets) + 1)))
+        of_pairs = list(tensors)
+        shape = (1, batch.num_tokens) if batch.is_packed else (len(batch.rows), batch.width)
+        stream = TokenStream(
+            ids.reshape(shape),
+            keys.position.reshape(shape),
+            tuple(batch.lengths.tolist()) if batch.is_packed else None,
+            routing,
+            batch.width,
+        )
         return _Pass(
-            self.adapted.backend.products(routing, list(tensors)),
-            tokens,
+            self.body.prepare(stream),
+            targets,
             Pairs(len(batch.rows), *of_pairs) if of_pairs else None,
-            PackedRows(tuple(batch.lengths.tolist()), tokens.ends) if batch.is_packed else None,
         )
 
-    def _inputs(
-        self, ids: Tensor, positions: Tensor, packed_rows: PackedRows | None
-    ) -> dict[str, Any]:
-        inputs: dict[str, Any] = {"input_ids": ids, "use_cache": False}
-        if packed_rows is not None:
-            inputs |= {"position_ids": positions, "packed_rows": packed_rows}
-        return inputs
-
     def _losses(self, batch: MicroBatch, one: _Pass) -> tuple[Tensor, dict[str, Tensor]]:
-        tokens, pairs = one.tokens, one.pairs
+        targets, pairs = one.targets, one.pairs
         loss, *found = self._token_losses(one, pairs)
         values = [value.detach().to(torch.float32) for value in found]
-        of_values = tokens.adapters[tokens.rows]
+        of_values = targets.adapters[targets.rows]
         if pairs is not None:
-            by_row = [pairs.sums_by_row(value, tokens.rows) for value in values]
-            values, of_values = pairs.replaced(by_row), tokens.adapters
+            by_row = [pairs.sums_by_row(value, targets.rows) for value in values]
+            values, of_values = pairs.replaced(by_row), targets.adapters
         names = _adapters(batch)
         sums = [loss.new_zeros(len(names)).index_add_(0, of_values, value) for value in values]
         return loss, dict(zip(names, torch.stack(sums, dim=1), strict=True))
 
     def _token_losses(self, one: _Pass, pairs: Pairs | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss [], and of each target token its own loss [M] and whether it is a hit."""
-        tokens = one.tokens
-        inputs = self._inputs(tokens.ids, tokens.positions, one.packed_rows)
+        targets = one.targets
         head = self.model.get_output_embeddings()
-        if self._head_alone and not one.products.adapts(head.layer):
-            hidden = self.model.base_model(**inputs).last_hidden_state
-            chosen = hidden.flatten(0, 1).index_select(0, tokens.targets)
+        if self._head_alone and not one.body.products.adapts(head.layer):
+            hidden = one.body.hidden()
+            chosen = hidden.flatten(0, 1).index_select(0, targets.targets)
 
             def cross_entropy(chosen: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
                 loss, losses, hits = FusedLinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
-                    chosen, head.weight, head.bias, tokens.labels, weights, self.adapted.linear
+                    chosen, head.weight, head.bias, targets.labels, weights, self.adapted.linear
                 )
                 return loss, losses, hits
         else:
-            logits = self.model(**inputs).logits
-            chosen = logits.flatten(0, 1).index_select(0, tokens.targets).float()
+            logits = self.model(**one.body.inputs).logits
+            chosen = logits.flatten(0, 1).index_select(0, targets.targets).float()
 
             def cross_entropy(chosen: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-                losses = functional.cross_entropy(chosen, tokens.labels, reduction="none")
+                losses = functional.cross_entropy(chosen, targets.labels, reduction="none")
                 with torch.no_grad():
-                    own = chosen.gather(1, tokens.labels.unsqueeze(1)).squeeze(1)
+                    own = chosen.gather(1, targets.labels.unsqueeze(1)).squeeze(1)
                     hits = own == chosen.amax(1)
                 return (losses * weights).sum(), losses, hits
 
-        weights = tokens.weights
+        weights = targets.weights
         if pairs is not None:
             with torch.no_grad():
                 losses = cross_entropy(chosen.detach(), weights)[1]
-            weights = weights * pairs.weigh(losses, tokens.rows)[tokens.rows]
+            weights = weights * pairs.weigh(losses, targets.rows)[targets.rows]
         return cross_entropy(chosen, weights)
 
 
@@ -350,25 +346,25 @@ def _adapters(batch: MicroBatch) -> list[str]:
     return list(dict.fromkeys([row.adapter for row in batch.rows]))
 
 
-def _token_arrays(batch: MicroBatch) -> tuple[list[NDArray[Any]], TokenKeys]:
-    """Return the fields of `Tokens` but the last, and by what features are dropped."""
-    shape = (1, batch.num_tokens) if batch.is_packed else (len(batch.rows), batch.width)
+def _token_keys(batch: MicroBatch) -> TokenKeys:
+    """Return by what features of a micro-batch's tokens are dropped."""
+    row_of = np.repeat(np.arange(len(batch.rows)), np.diff(batch.starts))
+    keys = np.array([row.key for row in batch.rows], np.int64)[row_of]
+    return TokenKeys(keys, np.arange(batch.num_tokens) - batch.starts[row_of])
+
+
+def _token_arrays(batch: MicroBatch) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
+    """Return the ids of all tokens, and the fields of `Targets` but the last."""
     starts = batch.starts
     ids = np.zeros(batch.num_tokens, np.int64)
     labels = np.full(batch.num_tokens, IGNORE_INDEX, np.int64)
     for row, first in zip(batch.rows, starts, strict=False):
         ids[first : first + len(row)] = row.input_ids
         labels[first : first + len(row) - 1] = row.labels[1:]
-    row_of = np.repeat(np.arange(len(batch.rows)), np.diff(starts))
-    positions = np.arange(batch.num_tokens) - starts[row_of]
-    keys = np.array([row.key for row in batch.rows], np.int64)[row_of]
     targets = np.flatnonzero(labels != IGNORE_INDEX)
+    rows = np.searchsorted(starts, targets, side="right") - 1
     weights = np.array([row.weight for row in batch.rows], np.float32)
-    rows = row_of[targets]
-    ends = starts.astype(np.int32)
-    streams = [ids.reshape(shape), positions.reshape(shape)]
-    of_targets: list[NDArray[Any]] = [targets, labels[targets], weights[rows], rows]
-    return [*streams, ends, *of_targets], TokenKeys(keys, positions)
+    return ids, [targets, labels[targets], weights[rows], rows]
 
 
 def _pair_arrays(batch: MicroBatch) -> list[NDArray[Any]]:

@@ -5,31 +5,22 @@ that all jobs would finish together; the rows of all jobs are cut into micro-bat
 whose batch is full takes its own step. A job at the end of an epoch gives rows of its validation
 data instead, which are evaluated: they count as rows of the job like others, so that validation
 goes on in the next call where this one ends. What goes wrong with one job ends that job alone, and
-memory that runs out makes micro-batches smaller.
+memory that runs out makes micro-batches smaller. On a node of several devices each takes a share of
+a round's rows.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 import torch
+from torch import Tensor
 
-from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher
+from auctune.train.multilora.batching import BatchRow, MicroBatch, MicroBatcher, share_out
+from auctune.train.multilora.device_group import DeviceGroup, Parts
 from auctune.train.multilora.step import ForwardBackward
 from auctune.train.multilora.task import BatchRowFactory, TrainingTask, reference_adapters
 from auctune.train.rows import TokenizedRow
 from auctune.train.task_state import take_steps
-
-# Messages of a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
-# (torch.AcceleratorError), and by cuBLAS, cuDNN and their like, which allocate for themselves.
-OUT_OF_MEMORY = re.compile(
-    r"can't allocate memory|CUDA error: out of memory|(CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_"
-    r"(ALLOC_FAILED|INTERNAL_ERROR_\w*ALLOCATION_FAILED)"
-)
-
-
-T = TypeVar("T")
 
 
 class TrainLoop:
@@ -37,14 +28,14 @@ class TrainLoop:
 
     Attributes:
         step: runs micro-batches.
-        batcher: splits rows into micro-batches.
-        padding: (padding, all) tokens computed so far.
+        batcher: splits rows into micro-batches, those of one device.
+        devices: of the node; the first one is that of `step`.
     """
 
-    def __init__(self, step: ForwardBackward, batcher: MicroBatcher) -> None:
+    def __init__(self, step: ForwardBackward, batcher: MicroBatcher, devices: DeviceGroup) -> None:
         self.step = step
         self.batcher = batcher
-        self.padding = (0, 0)
+        self.devices = devices
 
     def run(
         self, targets: Sequence[tuple[TrainingTask, int]], max_rows: int | None = None
@@ -68,7 +59,8 @@ class TrainLoop:
         failed = compute_references(
             [(task.rows.factory, task.rows.next_pairs(count)) for task, count in shares],
             self.step,
-            self.batcher.split,
+            self._split,
+            self.devices,
         )
         if failed is not None:
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
@@ -93,30 +85,32 @@ class TrainLoop:
         take_steps(full, [targets_of[id(task)] for task in full])
         return full
 
-    def _train(self, rows: list[BatchRow], tasks: list[TrainingTask]) -> MicroBatch | None:
+    def _train(self, rows: Sequence[BatchRow], tasks: Sequence[TrainingTask]) -> MicroBatch | None:
         """Run all rows; return the micro-batch that did not fit into memory, or None."""
         totals = {task.weights.name: task.batch_sums for task in tasks}
-        for batch in self.batcher.split(rows):
-            sums = run_or_out_of_memory(self.step.train, batch)
-            if sums is None:
-                return batch
+        parts = self._split(rows)
+        found = self.devices.train(self.step, parts)
+        if isinstance(found, MicroBatch):
+            return found
+        for batch, sums in zip(chain(*parts), found, strict=True):
             self.batcher.record_pass(batch)
             for name, added in sums.items():
                 totals[name] += added
-            padding, total = self.padding
-            unused = batch.num_tokens - batch.num_real_tokens
-            self.padding = (padding + unused, total + batch.num_tokens)
         return None
+
+    def _split(self, rows: Sequence[BatchRow]) -> Parts:
+        """Return the micro-batches of each device."""
+        return [self.batcher.split(part) for part in share_out(rows, self.devices.num_devices)]
 
     def _validate(self, shares: Sequence[tuple[TrainingTask, int]]) -> list[TrainingTask]:
         """Evaluate rows of validation data; return the tasks, or one that has ended."""
         sums = {task.weights.name: (0.0, 0.0) for task, _ in shares}
-        for batch in self.batcher.split([row for task, n in shares for row in task.rows.take(n)]):
-            found = run_or_out_of_memory(self.step.evaluate, batch)
-            if found is None:
-                return self._handle_out_of_memory(batch, [task for task, _ in shares])
-            for name, (loss, hits) in ((name, one.tolist()) for name, one in found.items()):
-                sums[name] = sums[name][0] + loss, sums[name][1] + hits
+        rows = [row for task, count in shares for row in task.rows.take(count)]
+        found = self.devices.evaluate(self.step, self._split(rows))
+        if isinstance(found, MicroBatch):
+            return self._handle_out_of_memory(found, [task for task, _ in shares])
+        for name, (loss, hits) in _items(found):
+            sums[name] = sums[name][0] + loss, sums[name][1] + hits
         for task, count in shares:
             task.count_validated(count, *sums[task.weights.name])
         return [task for task, _ in shares]
@@ -125,7 +119,8 @@ class TrainLoop:
         self, failed: MicroBatch, tasks: Sequence[TrainingTask]
     ) -> list[TrainingTask]:
         """Reduce the budget after memory ran out; return a task that cannot continue, if any."""
-        free_cache()
+        if self.devices.release(self.step):
+            return []
         if failed.num_units > 1:
             self.batcher.reduce_budget(failed)
             return []
@@ -135,17 +130,23 @@ class TrainLoop:
         return [task]
 
 
+def _items(found: Iterable[Mapping[str, Tensor]]) -> Iterable[tuple[str, list[float]]]:
+    return ((name, sums.tolist()) for one in found for name, sums in one.items())
+
+
 def compute_references(
     pairs_of: Sequence[tuple[BatchRowFactory, Mapping[int, TokenizedRow]]],
     step: ForwardBackward,
-    split: Callable[[Sequence[BatchRow]], list[MicroBatch]],
+    split: Callable[[Sequence[BatchRow]], Parts],
+    devices: DeviceGroup,
 ) -> MicroBatch | None:
     """Compute what is missing of the references of pairs.
 
     Args:
         pairs_of: of each job its pairs, by number.
         step: runs micro-batches.
-        split: into micro-batches.
+        split: into the micro-batches of each device.
+        devices: of the node.
 
     Returns:
         The micro-batch that did not fit into memory, or `None`.
@@ -157,40 +158,16 @@ def compute_references(
     ]
     if not missing:
         return None
-    values: dict[int, float] = {}
+    parts = split([row for _, _, rows in missing for row in rows])
     with reference_adapters({id(job): job for job, _, _ in missing}.values()) as adapters:
-        compute = partial(step.log_probabilities, adapters=adapters)
-        for batch in split([row for _, _, rows in missing for row in rows]):
-            found = run_or_out_of_memory(compute, batch)
-            if found is None:
-                return batch
-            values |= zip(map(id, batch.rows), found.tolist(), strict=True)
+        found = devices.log_probabilities(step, parts, adapters)
+    if isinstance(found, MicroBatch):
+        return found
+    rows = (row for batch in chain(*parts) for row in batch.rows)
+    values = dict(zip(map(id, rows), torch.cat(found).tolist(), strict=True))
     for job, index, (better, worse) in missing:
         job.references[index] = values[id(better)], values[id(worse)]
     return None
-
-
-def run_or_out_of_memory(run: Callable[[MicroBatch], T], batch: MicroBatch) -> T | None:
-    """Return what a pass returns, or None if memory ran out in it."""
-    try:
-        return run(batch)
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        return None
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out, of a device or of the machine."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(str(error)) is not None
-
-
-def free_cache() -> None:
-    """Release the cached GPU memory that torch does not use."""
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()
 
 
 def allocate_rows(targets: Sequence[tuple[TrainingTask, int]]) -> list[tuple[TrainingTask, int]]:

@@ -4,7 +4,7 @@ Importing this module needs triton.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -53,15 +53,30 @@ class TritonBackend:
         if routing.drops and keys is not None:
             levels = routing.adapters.dropped_levels[:-1]
             dropout = Dropout(keys.row, keys.position.astype(np.int32), levels)
-        return block_arrays(routing.segments, routing.scales[:-1], dropout)
+        return block_arrays(
+            routing.segments,
+            routing.scales[:-1],
+            dropout,
+            max_tokens=_max_tokens(routing),
+            max_segments=routing.max_segments,
+        )
 
     def products(self, routing: Routing, tensors: Sequence[Tensor]) -> "TritonProducts":
         """Return the products of a pass."""
-        blocks = TokenBlocks.of(routing.segments, tensors)
+        blocks = TokenBlocks.of(routing.segments, tensors, max_tokens=_max_tokens(routing))
         return TritonProducts(routing, self._table_of(routing.adapters), blocks)
 
+    def graph_key(self, routing: Routing) -> Hashable:
+        """Return where the table of adapters is, and what it says of all of them."""
+        table = self._table_of(routing.adapters)
+        constants = (table.padded_rank, table.alignment, table.rank_alignment, len(table.ranks))
+        return table.buffer.data_ptr(), *constants
+
     def _table_of(self, adapters: AdapterSlots) -> AdapterTable:
-        """Return where weights and gradients are; written to the device when adapters change."""
+        """Return where weights and gradients are; written to the device when adapters change.
+
+        It stays in its place if it is of as many slots: captured passes read it there.
+        """
         known, version, table = self._table
         if known is not adapters or version != adapters.version or table is None:
             table = AdapterTable.build(
@@ -71,9 +86,14 @@ class TritonBackend:
                 adapters.ranks,
                 adapters.layer_keys,
                 self._device,
+                None if table is None or len(table.ranks) != len(adapters.ranks) else table.buffer,
             )
             self._table = adapters, adapters.version, table
         return table
+
+
+def _max_tokens(routing: Routing) -> int | None:
+    return None if routing.max_segments is None else routing.num_tokens
 
 
 class TritonProducts:

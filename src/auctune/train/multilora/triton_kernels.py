@@ -223,7 +223,7 @@ class TokenBlocks:
         scales: float32 [slots].
         dropout: row keys, positions and levels of `Dropout`; `None`: nothing is dropped.
         size: tokens of a block.
-        num_active: adapters that have tokens.
+        num_active: adapters that have tokens, at most.
         end: tokens that a pass must have, at least.
     """
 
@@ -258,7 +258,7 @@ class TokenBlocks:
             scales=scales,
             dropout=tuple(dropout) or None,
             size=block_size(_num_tokens(segments) if max_tokens is None else max_tokens),
-            num_active=len(np.unique(segments[:, 2])),
+            num_active=min(len(by_slot), len(scales)),
             end=int(segments[:, 1].max(initial=0)),
         )
 

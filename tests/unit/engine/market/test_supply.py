@@ -10,6 +10,7 @@ from support.market_runs import small_market
 
 GPU = {"measure": True, "device": "cuda:0"}
 CPU = {"measure": True}
+TWO = {"measure": True, "devices": 2}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,7 @@ CPU = {"measure": True}
         (["gpu", "gpu", "cpu", "cpu"], None, 2),
         (["cpu"] * 9, None, 1),
         (["gpu", "gpu"], 3, 3),
+        (["two", "gpu"], None, 2),
     ],
 )
 def test_all_nodes_share_the_cores_unless_threads_are_stated(
@@ -27,7 +29,7 @@ def test_all_nodes_share_the_cores_unless_threads_are_stated(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     table = small_market() | {
         "threads": threads,
-        "node_types": {"gpu": GPU, "cpu": CPU},
+        "node_types": {"gpu": GPU, "cpu": CPU, "two": TWO},
         "nodes": [{"id": f"n{index}", "type": name} for index, name in enumerate(types)],
     }
     assert threads_per_node(MarketFile.model_validate(table)) == expected

@@ -14,6 +14,13 @@ from auctune.engine.edge.edge_folder import SlotOutcome
 from auctune.engine.edge.slot_run import RowProgress
 from auctune.engine.messages import data, generation, node, ray
 from auctune.engine.messages.base import Alive, ErrorRecord, Failed, Ready, Stop
+from auctune.engine.messages.devices import (
+    DEVICE_MESSAGES,
+    DeviceLoaded,
+    DeviceReply,
+    DeviceRequest,
+    JoinDevices,
+)
 from auctune.engine.messages.elastic import (
     GRADIENT_MESSAGES,
     REDUCER_MESSAGES,
@@ -79,11 +86,21 @@ from auctune.service.zones.auction.startup import CompilerReply
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import NO_GRADIENT, ChunkRows, Contribution, RowRange
 from auctune.train.job import ReducerProgress
+from auctune.train.multilora.device_group import (
+    AdapterAdded,
+    AddAdapter,
+    PassesDone,
+    ReduceGradients,
+    RemoveAdapters,
+    RowHeader,
+    RunPasses,
+)
 from auctune.train.row_cursor import DataCounts
 from support.edge_runs import make_request
 
 WEIGHTS = np.array([0.5, -inf], np.float32)
 CONTENT = np.frombuffer(b"odd\n", np.uint8)
+TOKENS = np.array([3, -100], np.int64)
 COUNTS = DataCounts(3, "digest", 1, 2, "other", 0.25)
 CONTRIBUTIONS = [Contribution(WEIGHTS, nan, 1, 2, 3), Contribution(NO_GRADIENT, 0.1, 4, 5)]
 CHECKPOINT = Checkpoint({"adapter": WEIGHTS, "none": NO_GRADIENT}, {"steps": 3, "loss": nan})
@@ -110,6 +127,25 @@ EXAMPLES = [
         AdapterInitialized(shapes={"b": (1, 2), "a": ()}, arrays=()),
         Computed(), Computed().with_contributions(CONTRIBUTIONS),
         Exported(names=[], arrays=()), Exported(names=["a", "b"], arrays=(CONTENT, CONTENT[:0])),
+    ]),
+    (DeviceRequest, DEVICE_MESSAGES.requests, [
+        JoinDevices(folder="/tmp", number=1, num_devices=2), Stop(),
+        AddAdapter(
+            name="a", rank=4, alpha=0.5, dropout=0.1, use_rslora=True, shapes={"b": (1, 2)}
+        ),
+        RemoveAdapters(names=["a"]), ReduceGradients(adapters=["b", "a"]),
+        RunPasses(verb="evaluate", adapters=[], counted=[], passes=[], arrays=(TOKENS[:0],) * 2),
+        RunPasses(
+            verb="log_probabilities", adapters=["a"], counted=["a"], arrays=(TOKENS, TOKENS),
+            passes=[
+                [RowHeader("a", -(2**63), 1, 0.1, 0.2, -inf)],
+                [RowHeader("b", 1, 1, 1.0, 0.0, 0.0)],
+            ],
+        ),
+    ]),
+    (DeviceReply, DEVICE_MESSAGES.replies, [
+        *ENDS, DeviceLoaded(base_digest="digest"), AdapterAdded(fits=False),
+        PassesDone(), PassesDone(failed=1, arrays=(WEIGHTS,)),
     ]),
     (ReducerRequest | Stop, REDUCER_MESSAGES.requests, [
         StartReducer(base_digest="digest", num_parameters=2, total_rows=3, arrays=(WEIGHTS,)),

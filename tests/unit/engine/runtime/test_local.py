@@ -30,7 +30,7 @@ from auctune.engine.runtime.local import (
     gpu_allocator,
     start_fork_server,
     start_node,
-    visible_gpu,
+    visible_gpus,
     wait_for_fork_server,
 )
 from auctune.engine.runtime.nodes import NodeSettings
@@ -313,8 +313,27 @@ def test_a_child_on_a_numbered_gpu_sees_that_one_alone(
     device: str, seen: str | None, expected: dict[str, str]
 ) -> None:
     environment = {} if seen is None else {"CUDA_VISIBLE_DEVICES": seen}
-    assert visible_gpu(device, environment) == expected
+    assert visible_gpus(device, environment) == expected
     assert device_in_child(device, environment) == ("cuda" if expected else device)
+
+
+@pytest.mark.parametrize(
+    ("device", "seen", "expected"),
+    [
+        ("cpu", None, None),
+        ("cuda", "4,5", None),
+        ("cuda:1", None, "1,2"),
+        ("cuda:1", "2, GPU-5e,7", "GPU-5e,7"),
+        ("cuda:1", "2,GPU-5e", None),
+    ],
+)
+def test_a_child_on_several_gpus_sees_those_alone(
+    device: str, seen: str | None, expected: str | None
+) -> None:
+    environment = {} if seen is None else {"CUDA_VISIBLE_DEVICES": seen}
+    variables = {} if expected is None else {"CUDA_VISIBLE_DEVICES": expected}
+    assert visible_gpus(device, environment, 2) == variables
+    assert device_in_child(device, environment, 2) == ("cuda" if variables else device)
 
 
 @pytest.mark.parametrize(

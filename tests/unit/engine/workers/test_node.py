@@ -241,6 +241,33 @@ def test_a_checkpoint_that_is_not_written_has_its_task_loaded_anew(
     assert not worker._trainer.loaded
 
 
+def test_a_task_whose_checkpoint_cannot_be_written_now_costs_no_other_its_slot(
+    base: Path, tmp_path: Path
+) -> None:
+    full, good = order(tmp_path, "full"), order(tmp_path, "good")
+    away = order(tmp_path / "elsewhere", "away")
+    # As if their disks were full: to make the folders is an error of the system.
+    in_their_place = [full.folder / CHECKPOINTS, away.adapter.parent]
+    for place in in_their_place:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    market = Market()
+    worker = NodeWorker(NodeSettings(str(base), str(base), mode="exact"), cast(Parent, market))
+    worker._handle(TrainSlotRequest(0, (full, good, away)))
+    for place in in_their_place:
+        place.unlink()
+    worker._handle(TrainSlotRequest(1, (replace(full, number=2), replace(away, number=2))))
+    first, second = (one for one in market.said if isinstance(one, Trained))
+    assert first.results["good"].state == "done"
+    assert {name: error.unreadable for name, error in first.refused.items()} == {
+        "full": True,
+        "away": True,
+    }
+    assert first.refused["full"].found == "a checkpoint cannot be written now (File exists)"
+    assert first.refused["away"].found.startswith("its adapter cannot be written now (")
+    assert {result.state for result in second.results.values()} == {"done"}
+
+
 def test_a_node_computes_as_its_settings_say(base: Path) -> None:
     settings = NodeSettings(str(base), str(base), backend="bmm", gradient_checkpointing=1)
     keys = []

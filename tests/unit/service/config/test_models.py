@@ -91,6 +91,19 @@ def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -
             "zones[1].device: 'cuda:1' is already used by zone default",
         ),
         (
+            TWO_ON + 'device = "cuda:1"\n[zones.node_types.other]\ndevice = "cuda"\ndevices = 2\n',
+            "nodes[1]: 'b' is on cuda:1",
+        ),
+        (
+            TWO_ON + 'device = "cuda:2"\n[zones.node_types.other]\ndevice = "cuda"\ndevices = 2\n'
+            '[[zones]]\nkind = "timeshare"\nname = "pool"\ndevice = "cuda:1"\n',
+            "zones[1].device: 'cuda:1' is already used by zone default",
+        ),
+        (
+            '[[zones]]\nmode = "exact"\n[zones.node_types.local]\ndevices = 2\n',
+            "zones[0].node_types.local.devices: 2 with mode",
+        ),
+        (
             ON_RAY + 'address = "head:6379"\n[zones.node_types.local]\ndevice = "cuda:1"\n',
             "zones[0].node_types.local.device",
         ),

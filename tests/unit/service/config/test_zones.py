@@ -183,3 +183,17 @@ def test_an_auction_requires_the_devices_of_its_nodes_and_no_others() -> None:
     requirements = entry.requirements()
     assert requirements.devices == (DeviceRequirement("node_types.gpu", "cuda:1", "p.json", 1),)
     assert requirements.vendors == {"far": "https://far.example"}
+
+
+def test_nodes_of_several_devices_have_a_process_for_each() -> None:
+    entry = AuctionConfig.model_validate(
+        {
+            "node_types": {"pair": {"devices": 2}, "one": {}},
+            "nodes": [{"id": "a", "type": "pair"}, {"id": "b", "type": "one"}],
+        }
+    )
+    pair, one = entry.requirements().devices
+    assert (pair.num_devices, pair.num_processes, one.num_processes) == (2, 2, 1)
+    assert entry.num_cpu_workers == 3
+    # Those of one node share its part of the memory, which was measured so.
+    assert entry.nodes_per_device("pair") == 2

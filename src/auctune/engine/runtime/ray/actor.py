@@ -36,7 +36,7 @@ class WorkerActor:
     Args:
         module: of the worker.
         argument: of its `main`; on a GPU, `device` of it becomes the name by which it knows it.
-        device: that it computes on, as torch names it.
+        device, num_devices: that it computes on, as of `WorkerProcess`.
         cwd: folder in which paths are relative.
         log: file to which its standard error is appended, or "".
         niceness: of the process.
@@ -54,6 +54,7 @@ class WorkerActor:
         argument: Any,
         *,
         device: str,
+        num_devices: int,
         cwd: str,
         log: str,
         niceness: int,
@@ -67,8 +68,8 @@ class WorkerActor:
         self._lease_seconds = lease_seconds
         self._is_ready = False
         self._keeps_arrays = keeps_arrays
-        argument = argument_in_child(argument, device, os.environ)
-        os.environ.update(device_environment(device, os.environ))
+        argument = argument_in_child(argument, device, num_devices, os.environ)
+        os.environ.update(device_environment(device, num_devices, os.environ))
         if niceness:
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
         with suppress(OSError):

@@ -47,8 +47,8 @@ class ActorSpec:
     """What an actor runs, and where; plain values.
 
     Attributes:
-        module, argument, device, cwd, log, niceness, lease_seconds, keeps_arrays: as of
-            `WorkerActor`.
+        module, argument, device, num_devices, cwd, log, niceness, lease_seconds, keeps_arrays: as
+            of `WorkerActor`.
         needs: resources that it takes of its Ray node.
         name: of the actor; an earlier one of that name is killed first. "": it has none.
         missing_seconds: without a place after which it is missing.
@@ -57,6 +57,7 @@ class ActorSpec:
     module: str
     argument: Any
     device: str
+    num_devices: int
     cwd: str
     log: str
     niceness: int
@@ -82,6 +83,7 @@ class ActorSpec:
             module=worker.module,
             argument=worker.argument,
             device=worker.device,
+            num_devices=worker.num_devices,
             cwd=str(Path.cwd()),
             log="" if worker.log is None else str(worker.log),
             niceness=worker.niceness,
@@ -344,6 +346,7 @@ class RayWorker(RemoteHandle):
                     spec.module,
                     spec.argument,
                     device=spec.device,
+                    num_devices=spec.num_devices,
                     cwd=spec.cwd,
                     log=spec.log,
                     niceness=spec.niceness,

@@ -53,16 +53,17 @@ def default_node_resource(node: str) -> str:
 def resource_requirements(
     settings: NodeSettings, resource: str, *, own_gpu: bool
 ) -> dict[str, float]:
-    """Return what a node takes of its Ray node: its threads or a GPU, and its custom resource.
+    """Return what a node takes of its Ray node: its threads or GPUs, and its custom resource.
 
     Args:
         settings: of the node.
         resource: the custom resource.
-        own_gpu: whether Ray is to give it a GPU.
+        own_gpu: whether Ray is to give it its GPUs.
     """
+    needs = {resource: _RESOURCE_EPSILON}
     if settings.device == "cpu":
-        return {"CPU": float(settings.threads), resource: _RESOURCE_EPSILON}
-    return {"GPU": 1.0, resource: _RESOURCE_EPSILON} if own_gpu else {resource: _RESOURCE_EPSILON}
+        return {"CPU": float(settings.threads * settings.num_devices)} | needs
+    return {"GPU": float(settings.num_devices)} | needs if own_gpu else needs
 
 
 def check_ray(place: str) -> None:

@@ -200,9 +200,9 @@ def _sold_profile(entry: AuctionConfig, profiles: BaseProfiles, name: str) -> Pr
 
 def training_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> NodeSettings:
     """Return the settings of a node's process, apart from those that a measurement tunes."""
-    device = entry.node_types[node_type].device
-    settings = node_settings(entry, dirs, device, entry.mode)
-    return replace(settings, backend=entry.backend)
+    of_type = entry.node_types[node_type]
+    settings = node_settings(entry, dirs, of_type.device, entry.mode)
+    return replace(settings, num_devices=of_type.devices, backend=entry.backend)
 
 
 def _tuned(settings: NodeSettings, base: BaseFacts) -> NodeSettings:
@@ -230,7 +230,7 @@ class AuctionKind(ZoneKind[AuctionConfig]):
         for index, vendor in enumerate(entry.vendors):
             vendor.params(f"{place}.vendors[{index}]")
         for node_type in entry.node_types.values():
-            read_optional_profile(node_type.profile, entry)
+            read_optional_profile(node_type.profile, entry, node_type.devices)
         zone_energy(entry, now)
 
     def prepare(self, entries: Sequence[AuctionConfig]) -> StartupTask:
@@ -240,7 +240,7 @@ class AuctionKind(ZoneKind[AuctionConfig]):
         self, entry: AuctionConfig, dirs: DataDirs, report: Report, alone: Alone
     ) -> BaseProfiles:
         given = {
-            name: read_optional_profile(node_type.profile, entry)
+            name: read_optional_profile(node_type.profile, entry, node_type.devices)
             for name, node_type in entry.node_types.items()
         }
         facts = {}

@@ -71,15 +71,17 @@ def node_settings(
     )
 
 
-def read_optional_profile(path: str | None, entry: LanguageZoneConfig) -> Profile | None:
-    """Read a device profile of a zone; return None if its settings name none.
+def read_optional_profile(
+    path: str | None, entry: LanguageZoneConfig, num_devices: int = 1
+) -> Profile | None:
+    """Read a profile of a zone's devices; return None if its settings name none.
 
     Raises:
         InputError: if it cannot be read, or was measured with another `gradient_checkpointing`
-            than the zone's.
+            than the zone's, or on another number of devices.
     """
     if path is None:
         return None
     profile = read_profile(Path(path))
-    profile.check_checkpointing(path, entry.gradient_checkpointing)
+    profile.check_settings(path, entry.gradient_checkpointing, num_devices)
     return profile

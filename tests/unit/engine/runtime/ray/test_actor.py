@@ -39,6 +39,7 @@ def make_actor(folder: Path, word: str, log: str = "", lease_seconds: float = NE
         "support.scripted_node",
         asdict(NodeSettings(json.dumps([word]), str(folder))),
         device="cpu",
+        num_devices=1,
         cwd=str(folder),
         log=log,
         niceness=0,
