@@ -190,9 +190,11 @@ def enable_packing(model: PreTrainedModel) -> bool:
 
 
 def _tried_tokens(model: PreTrainedModel) -> Tensor:
-    device = next(model.parameters()).device
-    size: int = model.config.vocab_size
-    return torch.arange(1, sum(_TRIED_ROWS) + 1, device=device) % size
+    device, num = next(model.parameters()).device, sum(_TRIED_ROWS)
+    size, padding = model.config.vocab_size, model.config.pad_token_id
+    # Models log a warning of rows that begin or end with padding, as there is no mask.
+    tokens = [token for token in range(1, num + 2) if token != padding]
+    return torch.tensor(tokens[:num], device=device) % size
 
 
 @torch.no_grad()
