@@ -146,7 +146,7 @@ def test_a_model_that_is_tried_logs_nothing(padding: int) -> None:
     )
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
+    handler.emit = records.append  # type: ignore[method-assign, assignment]
     transformers_logging.warning_once.cache_clear()
     transformers_logging.add_handler(handler)
     try:

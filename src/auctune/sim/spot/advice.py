@@ -170,6 +170,10 @@ class Advice:
     num_futures: int
     num_stretches: int
 
+    def mean_cost(self, limit: float) -> float:
+        """Return the mean cost of a job that ends when it has cost `limit`."""
+        return float(np.minimum(self.costs, limit).mean())
+
 
 def advise(
     job: SpotJob,

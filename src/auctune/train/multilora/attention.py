@@ -191,9 +191,9 @@ def enable_packing(model: PreTrainedModel) -> bool:
 
 def _tried_tokens(model: PreTrainedModel) -> Tensor:
     device, num = next(model.parameters()).device, sum(_TRIED_ROWS)
-    size, padding = model.config.vocab_size, model.config.pad_token_id
+    size: int = model.config.vocab_size
     # Models log a warning of rows that begin or end with padding, as there is no mask.
-    tokens = [token for token in range(1, num + 2) if token != padding]
+    tokens = [token for token in range(1, num + 2) if token != model.config.pad_token_id]
     return torch.tensor(tokens[:num], device=device) % size
 
 

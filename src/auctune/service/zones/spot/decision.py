@@ -6,9 +6,9 @@ the worst case, hardly any job would be admitted. At 0.9 owners can compare the 
 of other zones.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -122,9 +122,9 @@ def estimate_of(
     begins, seconds = clock.slot_start(first), clock.slot_seconds
     p90_cost = round_money(found.cost_p90 * unit_price)
     limit = float(p90_cost if max_cost is None else max_cost)
-    paid = [min(cost * unit_price, limit) for cost in found.costs]
+    paid = found.mean_cost(limit / unit_price if unit_price else math.inf)
     return Estimate(
-        expected_cost=round_money(fmean(paid)),
+        expected_cost=round_money(paid * unit_price),
         p90_cost=p90_cost,
         finish=begins + found.finish_p50 * seconds,
         finish_p90=begins + found.finish_p90 * seconds,
