@@ -7,6 +7,7 @@ backup, where it is found if the process dies between the two renames.
 
 import contextlib
 import errno
+import glob
 import os
 import secrets
 import shutil
@@ -20,6 +21,7 @@ from auctune.domain import InputError
 
 STAGING = ".tmp-"
 BACKUP = ".old-"
+_RANDOM_BYTES = 4
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -130,7 +132,7 @@ class AtomicFiles:
 def staging_folder(place: Path) -> Iterator[Path]:
     """Yield a new folder beside `place` to fill and commit; it is removed at the end otherwise."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    folder = place.parent / f"{STAGING}{place.name}-{secrets.token_hex(4)}"
+    folder = _staging_path(place.parent, place.name)
     folder.mkdir()
     try:
         yield folder
@@ -170,19 +172,25 @@ def backup_path(place: Path) -> Path:
 def remove_folder(folder: Path) -> None:
     """Remove a folder so that no part of it is ever seen under its own name."""
     if folder.exists():
-        doomed = folder.parent / f"{STAGING}drop-{secrets.token_hex(4)}"
+        doomed = _staging_path(folder.parent, folder.name.removeprefix(BACKUP))
         folder.rename(doomed)
         shutil.rmtree(doomed)
 
 
-def clean_staging(parent: Path, name: str = "") -> None:
+def _staging_path(parent: Path, name: str) -> Path:
+    return parent / f"{STAGING}{name}-{secrets.token_hex(_RANDOM_BYTES)}"
+
+
+def clean_staging(parent: Path, name: str | None = None) -> None:
     """Remove staging folders in `parent` whose writers were killed; no other may be writing now.
 
     Args:
         parent: folder of the places.
-        name: beginning of the places' names.
+        name: of one place; `None`: of all.
     """
-    for folder in parent.glob(f"{STAGING}{name}*"):
+    # Not those of `name-2`, which another process may be writing.
+    own = "*" if name is None else f"{glob.escape(name)}-{'?' * 2 * _RANDOM_BYTES}"
+    for folder in parent.glob(f"{STAGING}{own}"):
         shutil.rmtree(folder)
 
 

@@ -35,6 +35,7 @@ PAGES = (
     "docs/reference/spot-files.md",
     "docs/reference/streams.md",
     "docs/reference/workloads.md",
+    "docs/tutorial/first-rental.md",
 )
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -9,14 +9,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 from rich.console import Console
 
 from auctune import registry
 from auctune.engine.console import RunConsole
+from auctune.engine.edge.inputs import TrainingTable
 from auctune.engine.market.market_file import BidEntry, MarketFile, NodeTypeEntry, read_market
 from auctune.parameter_text import parse_label
 from auctune.service.config.models import ServiceConfig
 from auctune.sim.spot.forecasts import forecaster_names, parse_forecaster
+from auctune.sim.spot.job_file import TrainingEntry
 from auctune.sim.timeshare.bundle_file import BundleFile
 from auctune.standalone.market import run_market
 from auctune.standalone.preparation import prepare
@@ -178,7 +181,6 @@ def test_sessions_are_on_pages_that_are_run_as_doctests() -> None:
 # Pages of other files, read by tests of their own.
 OTHER_FILES = {
     ZONE_KIND,
-    Path("docs/how-to/run-the-edge.md"),
     Path("docs/reference/spot-files.md"),
     Path("docs/reference/timeshare-files.md"),
 }
@@ -186,7 +188,7 @@ WITH_TOML = [page for page in pages() if blocks(page, "toml") and page not in OT
 
 
 @pytest.mark.parametrize("page", WITH_TOML, ids=str)
-def test_toml_blocks_have_keys_of_a_market_a_bundle_or_a_services_file_only(page: Path) -> None:
+def test_toml_blocks_have_keys_of_files_that_are_read_only(page: Path) -> None:
     for block in blocks(page, "toml"):
         table = tomllib.loads(block.text)
         if table.keys() & {"zones", "limits", "billing", "inference"}:
@@ -194,6 +196,10 @@ def test_toml_blocks_have_keys_of_a_market_a_bundle_or_a_services_file_only(page
             continue
         if "thread" in table:
             BundleFile.model_validate({"pool": {"unit_seconds": 1.0}, **table})
+            continue
+        if table.keys() & {"training", "jobs"}:
+            TypeAdapter(TrainingEntry | None).validate_python(table.get("training"))
+            TypeAdapter(dict[str, TrainingTable]).validate_python(table.get("jobs", {}))
             continue
         assert table.keys() <= MarketFile.model_fields.keys()
         for entry in table.get("node_types", {}).values():

@@ -16,7 +16,7 @@ The hyperparameters of an adapter's training, wherever a job is described:
 | `[[bids]]` of a [market file](market-file.md#bids) | all |
 | `auctune submit --set` | all |
 | `[training]` of a [spot job file](spot-files.md#training) | all but `patience` |
-| `[default]` and `[jobs.ID]` of a [TRAINING.toml](edge-files.md#trainingtoml) | all but `method`, `beta`, `epochs`, which the instance gives, and `patience` |
+| `[default]` and `[jobs.ID]` of a [TRAINING.toml](edge-files.md#trainingtoml) | all but `epochs`, which the instance gives, and `patience` |
 | `settings` of a thread of kind `lora` in a [bundle](timeshare-files.md#thread) | all but `epochs`, `schedule`, `warmup_ratio`, `seed` (a key of the thread) and `patience` |
 | `market.lora` of a request of the [API](api.md) | all but `method`, `beta`, `epochs`, `batch_size` and `seed`, which are OpenAI's `method`, `n_epochs`, `batch_size` and `seed`; defaults that differ: 3 epochs, a random seed, and the zone's `max_length` |
 

@@ -49,3 +49,10 @@ def test_what_a_dead_writer_left_does_not_stop_the_next(tmp_path: Path) -> None:
     fill(place, "two")
     clean_staging(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
+
+
+def test_what_dead_writers_of_another_place_left_stays(tmp_path: Path) -> None:
+    with staging_folder(tmp_path / "a[1]") as dead, staging_folder(tmp_path / "a[1]-2") as other:
+        clean_staging(tmp_path, "a[1]")
+        assert not dead.exists()
+        assert other.exists()

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from auctune.atomic_files import commit_folder, staging_folder
+from auctune.atomic_files import clean_staging, commit_folder, staging_folder
 from auctune.cli._support.options import option_groups, print_json
 from auctune.cli._support.service import JobId, ServiceOptions
 from auctune.cli._support.tables import make_table, print_table
@@ -263,6 +263,7 @@ def _merge(base: str, adapter: Path, folder: Path) -> None:
     # torch takes seconds to import.
     from auctune.train.merging import merge_adapter
 
+    clean_staging(folder.parent, folder.name)
     with staging_folder(folder) as unfinished:
         merge_adapter(base, base_cache(), adapter, unfinished)
         for name in (_RECORD, _METRICS):

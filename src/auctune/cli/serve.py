@@ -103,12 +103,7 @@ def _serve(
 
     try:
         with progress, status:
-            if count := take_data_folder(place.data):
-                typer.echo(
-                    f"{place.data}: {count} files and folders were accessible to other accounts "
-                    "of this machine; access removed",
-                    err=True,
-                )
+            take_data_folder(place.data)
             check_start(place.data)
             status.write("checking its folder")
             run_server(settings, place, report, ready)

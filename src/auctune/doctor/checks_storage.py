@@ -27,7 +27,8 @@ from auctune.doctor.installation import (
 )
 from auctune.domain import InputError
 from auctune.engine.base_place import base_place
-from auctune.engine.file_lock import NODES_LOCK
+from auctune.engine.file_lock import DATABASE_LOCK, NODES_LOCK, RUN_LOCK
+from auctune.service.private_files import run_at
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -53,6 +54,10 @@ def check_data_folder(at: Installation) -> Iterator[Finding]:
     """Check that the data folder can be written and has room, and which service uses it."""
     if at.data.exists() and not at.data.is_dir():
         yield error(f"{at.data} is not a folder", "set --data to a folder")
+        return
+    run = run_at(at.data)
+    if run is not None:
+        yield _run_finding(run)
         return
     reason = write_error(at.data)
     if reason is not None:
@@ -88,10 +93,21 @@ def disk_finding(free: int, required: int) -> Finding:
     return warn(message, fix) if free < required else ok(message)
 
 
+def _run_finding(run: Path) -> Finding:
+    holder = lock_holder(run / RUN_LOCK)
+    use = "" if holder is None else f", in use by process {holder}"
+    fix = f"set --data to that of a service; auctune replay --data {run / 'state'} verifies the run"
+    return error(f"{run} is the folder of a run, not of a service{use}", fix)
+
+
 def _use_finding(at: Installation) -> Finding:
     holder = lock_holder(at.data / NODES_LOCK)
     if holder is None:
-        return ok("no service uses it")
+        writer = lock_holder(at.data / DATABASE_LOCK)
+        if writer is None:
+            return ok("no service uses it")
+        message = f"its database is in use by {writer}, but no service answers"
+        return warn(message, "wait until that process, a start or auctune db, has ended")
     if at.url_file.is_file():
         return ok(f"in use by a service: process {holder}")
     message = f"locked by process {holder} or a node that it started, but no service answers"

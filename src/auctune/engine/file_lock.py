@@ -18,6 +18,10 @@ from auctune.domain import InputError
 
 NODES_LOCK = "nodes.lock"
 """Lock file in a service's data folder that its worker processes inherit."""
+DATABASE_LOCK = "auctune.db.lock"
+"""Lock file of the SQLite database in a data folder, for the process that writes it."""
+RUN_LOCK = ".lock"
+"""Lock file in the folder of a run."""
 
 # Workers end within milliseconds; this is for a busy machine.
 _WORKERS_END_SECONDS = 20.0

@@ -84,6 +84,7 @@ class SpotVerifier(LogVerifier[SpotState, None]):
             self._market,
             self._clock,
             body["unit_price"],
+            Money("Infinity") if inputs.max_cost is None else inputs.max_cost,
         )
         return {
             **body,

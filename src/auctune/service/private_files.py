@@ -13,14 +13,19 @@ _OTHERS = 0o077
 KEY_BYTES = 32
 
 
-def take_data_folder(folder: Path) -> int:
-    """Create the data folder, or make an existing one private to this account.
+def take_data_folder(folder: Path) -> None:
+    """Create the data folder; change nothing in one that exists.
 
-    All files that this process and its children create from now on are private. If the folder was
-    open to other accounts, the service's files in it are closed to them too: return their number.
+    All files that this process and its children create from now on are private.
+
+    Raises:
+        InputError: if it cannot be created, or is one of others: a folder of all users of this
+            machine, or that of a run.
     """
-    os.umask(_OTHERS)
     expected = "a folder for this service alone, writable by this account"
+    if run_at(folder) is not None:
+        raise InputError(str(folder), "is the folder of a run", expected)
+    os.umask(_OTHERS)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         found = folder.stat()
@@ -28,14 +33,34 @@ def take_data_folder(folder: Path) -> int:
         raise InputError(str(folder), f"cannot be created ({error.strerror})", expected) from None
     if found.st_mode & stat.S_ISVTX:
         raise InputError(str(folder), "is shared by all users of this machine", expected)
-    if found.st_mode & _OTHERS == 0:
+
+
+def run_at(folder: Path) -> Path | None:
+    """Return the folder of a run that has no service, if this is one or its state; else `None`."""
+    for run in (folder, folder.parent):
+        state = run / "state"
+        if folder in (run, state) and (state / "inputs").is_dir():
+            return run
+    return None
+
+
+def make_private(folder: Path) -> int:
+    """Close a data folder, and the service's files in it, to other accounts.
+
+    Returns:
+        The number of files and folders that were open; 0 if the folder itself was not.
+
+    Raises:
+        InputError: if this account may not.
+    """
+    mode = folder.stat().st_mode
+    if mode & _OTHERS == 0:
         return 0
     try:
-        folder.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+        folder.chmod(stat.S_IMODE(mode) & ~_OTHERS)
     except OSError as error:
-        raise InputError(
-            str(folder), f"is open to others and cannot be closed ({error.strerror})", expected
-        ) from None
+        found = f"is open to others and cannot be closed ({error.strerror})"
+        raise InputError(str(folder), found, "a folder that this account owns") from None
     return 1 + sum(_close(folder / name) for name in _FOLDERS)
 
 

@@ -30,7 +30,7 @@ from auctune.service.config.zone import ZoneConfig
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
 from auctune.service.http.startup_gate import StartupGate
 from auctune.service.listening import join_address, listen
-from auctune.service.private_files import write_private
+from auctune.service.private_files import make_private, write_private
 from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.storage import Store, open_store
 from auctune.service.storage.identity import bind
@@ -94,6 +94,12 @@ def serve(
         for warning in core_warnings(config.zones):
             _log.warning(warning)
         bind(store.writer, place.data, store.label)
+        # Only now it is known to be the folder of this service.
+        if count := make_private(place.data):
+            _log.warning(
+                f"{place.data}: {count} files and folders were accessible to other accounts of "
+                "this machine; access removed"
+            )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             error = runner.run(
                 _serve(config, store, place, listening, lock, clock, open_files, report, ready)

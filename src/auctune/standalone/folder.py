@@ -27,7 +27,7 @@ from typing import Any, ClassVar, TypeVar
 
 from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
-from auctune.engine.file_lock import lock_file
+from auctune.engine.file_lock import RUN_LOCK, lock_file
 from auctune.engine.journal import JOURNAL
 from auctune.service.storage.engine import FILE_NAME
 from auctune.train.adapter_files import pack_adapter
@@ -64,7 +64,7 @@ class RunFolder:
     @property
     def lock(self) -> Path:
         """Lock file."""
-        return self.root / ".lock"
+        return self.root / RUN_LOCK
 
     @property
     def report(self) -> Path:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
 from auctune.engine.messages.pool import MemoryState
@@ -94,11 +95,12 @@ def run_bundle(
         fresh: delete an earlier run in the folder.
 
     Raises:
-        InputError: if anything about the folder is wrong; if a job cannot be made, or is too large
-            for the device. Nothing is written then.
+        InputError: if anything about the folder is wrong; if rows are missing; if a job cannot be
+            made, or is too large for the device. Nothing is written then.
         JobFailedError: if the code of a job raises an error.
         InfeasibleSharesError: if the allocator gives shares to jobs that are not active.
     """
+    _check_data(bundle, file)
     prepare_deterministic()
     with (
         folder.locked_new(fresh=fresh),
@@ -165,6 +167,14 @@ def _created_record(bundle: Bundle, file: Path, staged: RunFolder) -> dict[str, 
         "inputs": staged.input_digests(),
         "data": _data_digests(bundle),
     }
+
+
+def _check_data(bundle: Bundle, file: Path) -> None:
+    """Check that the files of rows are there, before anything starts."""
+    for index, job in enumerate(bundle.jobs):
+        if job.lora is not None and not job.lora.data.is_file():
+            place = f"{file}: thread[{index}].settings.data"
+            raise InputError(place, f"there is no file {str(job.lora.data)!r}", "a file of rows")
 
 
 def _data_digests(bundle: Bundle) -> dict[str, str]:

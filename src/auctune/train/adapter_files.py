@@ -140,7 +140,7 @@ def write_record(base_digest: str, folder: Path, metrics: EpochMetrics | None = 
 def write_adapter_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write the files of an adapter into a folder, all or none of them; what is there goes."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    clean_staging(folder.parent, f"{folder.name}-")
+    clean_staging(folder.parent, folder.name)
     with staging_folder(folder) as unfinished:
         for name, content in files.items():
             (unfinished / name).write_bytes(content)

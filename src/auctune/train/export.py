@@ -97,7 +97,7 @@ def export_adapter(
         ExportError: if it does not load, or not as what was trained; `folder` is as it was then.
     """
     assert rows, "an adapter is checked on one row at least"
-    clean_staging(folder.parent, f"{folder.name}-")
+    clean_staging(folder.parent, folder.name)
     with staging_folder(folder) as unfinished:
         contents = write_adapter(base, config, weights, unfinished)
         loaded = load_adapter(base, unfinished)

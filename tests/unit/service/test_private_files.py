@@ -8,7 +8,13 @@ import pytest
 
 from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
-from auctune.service.private_files import load_key, take_data_folder, write_private
+from auctune.service.private_files import (
+    load_key,
+    make_private,
+    run_at,
+    take_data_folder,
+    write_private,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +35,8 @@ def open_to_others(folder: Path) -> set[str]:
 
 def test_a_new_data_folder_and_all_that_is_made_in_it_is_private(tmp_path: Path) -> None:
     data = tmp_path / "new" / "data"
-    assert take_data_folder(data) == 0
+    take_data_folder(data)
+    assert make_private(data) == 0
     (data / "work" / "north").mkdir(parents=True)
     (data / "work" / "north" / "adapter").write_bytes(b"weights")
     write_atomically(data / "result.zip", b"adapter")
@@ -44,10 +51,13 @@ def test_a_folder_that_was_open_is_closed_with_all_below(tmp_path: Path) -> None
         (data / name).write_bytes(b"")
     elsewhere.write_bytes(b"")
     (data / "files" / "link").symlink_to(elsewhere)
-    assert take_data_folder(data) == 8
+    before = open_to_others(data)
+    take_data_folder(data)
+    assert open_to_others(data) == before
+    assert make_private(data) == 8
     assert open_to_others(data) == set()
     assert elsewhere.stat().st_mode & 0o777 == 0o644
-    assert take_data_folder(data) == 0
+    assert make_private(data) == 0
 
 
 def test_a_folder_of_all_users_is_no_data_folder(tmp_path: Path) -> None:
@@ -55,6 +65,17 @@ def test_a_folder_of_all_users_is_no_data_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is shared by all users of this machine"):
         take_data_folder(tmp_path)
     assert tmp_path.stat().st_mode & 0o7777 == 0o1777
+
+
+@pytest.mark.parametrize("name", [".", "state"])
+def test_the_folder_of_a_run_is_no_data_folder(tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run"
+    (run / "state" / "inputs").mkdir(parents=True)
+    assert run_at(run / name) == run
+    with pytest.raises(InputError, match="is the folder of a run"):
+        take_data_folder(run / name)
+    assert run_at(run / "state" / "inputs") is None
+    assert open_to_others(run)
 
 
 def test_the_webhook_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

@@ -399,3 +399,12 @@ def test_what_a_thread_notes_on_its_data_is_told_and_reported_once(tmp_path: Pat
     assert figures["notes"] == ["quick: rows lose their ends"]
     run_bundle(bundle, tmp_path / "other", updates)
     assert updates.notes == figures["notes"]
+
+
+def test_rows_that_are_missing_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    lora = LoraJob("quick", tmp_path / "nowhere.jsonl")
+    with pytest.raises(InputError) as refused:
+        run_bundle(bundle_of(jobs=(JOBS[1], replace(JOBS[0], lora=lora))), tmp_path / "run")
+    assert refused.value.place == f"{tmp_path / 'run.toml'}: thread[1].settings.data"
+    assert refused.value.found == f"there is no file '{lora.data}'"
+    assert not (tmp_path / "run").exists()

@@ -1,5 +1,6 @@
 """Packed rows come to what each comes to alone, or are not packed."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from transformers import (
     BloomForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
     GPTNeoXConfig,
     GPTNeoXForCausalLM,
     LlamaConfig,
@@ -28,6 +31,7 @@ from transformers import (
     RobertaConfig,
     RobertaForCausalLM,
 )
+from transformers.utils import logging as transformers_logging
 
 from auctune.train.multilora.attention import ATTENTION_NAME, PackedRows, enable_packing
 
@@ -131,3 +135,22 @@ def test_tokens_that_mix_across_rows_by_other_means_are_not_packed() -> None:
 
     layers[1].register_forward_pre_hook(shift)
     assert not enable_packing(model)
+
+
+@pytest.mark.parametrize("padding", [1, 7, 8, 12])
+def test_a_model_that_is_tried_logs_nothing(padding: int) -> None:
+    model = make(
+        lambda: GPT2LMHeadModel(
+            GPT2Config(vocab_size=64, n_embd=32, n_layer=1, n_head=4, pad_token_id=padding)
+        )
+    )
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign, assignment]
+    transformers_logging.warning_once.cache_clear()
+    transformers_logging.add_handler(handler)
+    try:
+        assert enable_packing(model)
+    finally:
+        transformers_logging.remove_handler(handler)
+    assert records == []

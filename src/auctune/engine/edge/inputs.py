@@ -21,6 +21,7 @@ from auctune.edge.prices import ErisParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.edge.ray_sites import worker_gpus
 from auctune.engine.elastic.gradient_worker import WorkerSettings
+from auctune.parameter_text import parse_label
 from auctune.schema import (
     STRICT,
     CheckpointInterval,
@@ -104,6 +105,8 @@ class EdgeTraining:
         if self.validation is None:
             return None
         place = "validation_file" if self.are_uploads else "validation"
+        if not self.are_uploads and not Path(self.validation).is_file():
+            raise InputError(place, f"there is no file {self.validation!r}", "a file of rows")
         data = read_dataset(Path(self.validation), place)
         check_pairs(place, self.config.method, has_pairs=data.kind is RowKind.PREFERENCE)
         return data
@@ -248,9 +251,7 @@ def read_inputs(
     Raises:
         InputError: naming the file and field, or the option.
     """
-    player = parse_player(mechanism)
-    if not isinstance(player, ErisPlayer):
-        raise InputError("--mechanism", f"{mechanism!r} does not run for real", "eris")
+    params = _eris_params(mechanism)
     market = read_edge_instance(instance)
     for job in market.jobs if ray else ():
         try:
@@ -258,9 +259,32 @@ def read_inputs(
         except InputError as error:
             raise error.within(f"{instance}: job {job.id}") from None
     trainings = read_training(training, market.jobs)
-    for name, one in trainings.items():
+    for job in market.jobs:
+        one = trainings[job.id]
         try:
             one.read_validation()
+            if not ray:
+                _check_rows(one, job.chunks)
         except InputError as error:
-            raise error.within(f"{training}: job {name}") from None
-    return EdgeRunInputs(market, trainings, player.params, device, ray)
+            raise error.within(f"{training}: job {job.id}") from None
+    return EdgeRunInputs(market, trainings, params, device, ray)
+
+
+def _eris_params(mechanism: str) -> ErisParams:
+    name, _ = parse_label(mechanism, "--mechanism", "mechanism")
+    # The others plan for the simulator alone: an error need not list them.
+    if name != "eris":
+        expected = "eris, with its settings, as in eris:pricing=paper"
+        raise InputError("--mechanism", f"{name!r} does not run at sites", expected)
+    player = parse_player(mechanism)
+    assert isinstance(player, ErisPlayer)
+    return player.params
+
+
+def _check_rows(training: EdgeTraining, chunks: Mapping[str, int]) -> None:
+    """Check that the files of rows are there, where sites are of this machine."""
+    for site, count in chunks.items():
+        path = training.rows.get(site)
+        if count and path is not None and not Path(path).is_file():
+            found = f"there is no file {path!r}"
+            raise InputError(training.place_of(site), found, "the file of rows at this site")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from auctune.atomic_files import commit_folder, remove_folder, staging_folder
+from auctune.atomic_files import clean_staging, commit_folder, remove_folder, staging_folder
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.messages.pool import (
     ExportJob,
@@ -319,6 +319,8 @@ class PoolJobs:
                 return False
             job.restore(found[0])
         folder = self._directory.result(name)
+        # Only this worker writes results.
+        clean_staging(folder.parent)
         with staging_folder(folder) as staging:
             with job_errors(name, "while its result was written"):
                 job.save_result(staging)

@@ -145,6 +145,7 @@ class Advice:
         spent: before it.
         is_done: whether the work is done by now.
         cost, cost_p50, cost_p90: of the whole job, the mean and quantiles.
+        costs: of each play, of which `cost` is the mean.
         finish_p50, finish_p90: since the job's beginning.
         risk: the probability of being done after the soft deadline.
         utility: the mean of value less cost.
@@ -161,12 +162,17 @@ class Advice:
     cost: float
     cost_p50: float
     cost_p90: float
+    costs: tuple[float, ...]
     finish_p50: float
     finish_p90: float
     risk: float
     utility: float
     num_futures: int
     num_stretches: int
+
+    def mean_cost(self, limit: float) -> float:
+        """Return the mean cost of a job that ends when it has cost `limit`."""
+        return float(np.minimum(self.costs, limit).mean())
 
 
 def advise(
@@ -287,6 +293,7 @@ def _summary(
         cost=float(cost[:num].mean()),
         cost_p50=cost_p50,
         cost_p90=cost_p90,
+        costs=tuple(cost[:num].tolist()),
         finish_p50=finish_p50,
         finish_p90=finish_p90,
         risk=float((finish[:num] > job.deadline + _SLACK).mean()),

@@ -192,9 +192,11 @@ def enable_packing(model: PreTrainedModel) -> bool:
 
 
 def _tried_tokens(model: PreTrainedModel) -> Tensor:
-    device = next(model.parameters()).device
+    device, num = next(model.parameters()).device, sum(_TRIED_ROWS)
     size: int = model.config.vocab_size
-    return torch.arange(1, sum(_TRIED_ROWS) + 1, device=device) % size
+    # Models log a warning of rows that begin or end with padding, as there is no mask.
+    tokens = [token for token in range(1, num + 2) if token != model.config.pad_token_id]
+    return torch.tensor(tokens[:num], device=device) % size
 
 
 @torch.no_grad()

@@ -104,3 +104,26 @@ def test_rows_to_measure_by_are_checked_before_a_run_starts(tmp_path: Path) -> N
     (tmp_path / "validation.jsonl").write_text("no rows\n")
     with pytest.raises(InputError, match="job job: validation"):
         read_inputs(instance, training)
+    (tmp_path / "validation.jsonl").unlink()
+    with pytest.raises(InputError, match=r"job job: validation: there is no file '/.*validation"):
+        read_inputs(instance, training)
+
+
+def test_rows_of_sites_of_this_machine_are_there_before_a_run_starts(tmp_path: Path) -> None:
+    inputs = make_inputs(tmp_path, make_job(1))
+    instance, training = write_inputs(inputs, tmp_path)
+    rows = Path(inputs.trainings["job"].rows["b"])
+    rows.unlink()
+    with pytest.raises(InputError) as refused:
+        read_inputs(instance, training)
+    assert refused.value.place == f"{training}: job job: rows.b"
+    assert refused.value.found == f"there is no file '{rows}'"
+    # Those on other machines are read there alone.
+    read_inputs(instance, training, ray="10.0.0.1:6379")
+
+
+@pytest.mark.parametrize("name", ["tiresias", "foo"])
+def test_only_the_mechanism_that_runs_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_inputs(tmp_path / "instance.json", tmp_path / "training.toml", name)
+    assert refused.value.expected == "eris, with its settings, as in eris:pricing=paper"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from auctune.engine.messages.pool import LoadJob, SliceResult, TimeSlice, TrainQuantum
+from auctune.engine.messages.pool import ExportJob, LoadJob, SliceResult, TimeSlice, TrainQuantum
 from auctune.engine.pool.device import PoolDevice
 from auctune.engine.pool.events import OpenPoolDirectory
 from auctune.engine.workers.pool_jobs import PoolJobs
@@ -86,3 +86,13 @@ def test_checkpoints_take_time_of_the_quantum(tmp_path: Path) -> None:
         found.append((result["one"].batches, seconds))
     # The second quantum begins with a checkpoint.
     assert found == [(10, 10.0), (5, 20.0)]
+
+
+def test_what_a_killed_worker_left_of_a_result_goes(tmp_path: Path) -> None:
+    directory = OpenPoolDirectory(tmp_path)
+    (directory.results / ".tmp-one-01234567" / ".tmp-adapter-01234567").mkdir(parents=True)
+    device = PoolDevice(PoolJobs(LineFactory(), directory).handle)
+    device.load(LoadJob("one", {"seed": 1}))
+    device.train(TrainQuantum(0, None, [TimeSlice("one", 1, 1e9)]))
+    assert device.export(ExportJob("one", None))
+    assert [path.name for path in directory.results.iterdir()] == ["one"]

@@ -6,6 +6,7 @@ the worst case, hardly any job would be admitted. At 0.9 owners can compare the 
 of other zones.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,8 @@ class EstimateInputs:
         first: first slot of the job.
         deadline, hard_factor: see `SpotJobSpec`.
         start_seconds, speeds: see `Pace`, by which the job is planned too.
+        max_cost: limit of the expected cost, see `estimate_of`; `None`: there was none, as in logs
+            of earlier releases.
     """
 
     slot: int
@@ -43,6 +46,7 @@ class EstimateInputs:
     hard_factor: float
     start_seconds: float
     speeds: tuple[float, ...]
+    max_cost: Money | None = None
 
     @property
     def pace(self) -> Pace:
@@ -105,18 +109,23 @@ def estimate_of(
     market: LoopedTrace,
     clock: SlotClock,
     unit_price: float,
+    max_cost: Money | None,
 ) -> Estimate:
     """Estimate the cost and finish of a job from the market seen so far; takes a while.
 
     The terms are based on `pace`, whose speeds are equally likely. `unit_price` is that of an
-    on-demand instance for a slot.
+    on-demand instance for a slot. The job ends when it has cost `max_cost`, so that no play counts
+    with more; `None`: the cost at p90, which is the cap of an accepted quote that names none.
     """
     speeds = [speed / pace.speed for speed in pace.speeds]
     found = estimate(terms.job(), renting, market.history(slot), first - slot, speeds)
     begins, seconds = clock.slot_start(first), clock.slot_seconds
+    p90_cost = round_money(found.cost_p90 * unit_price)
+    limit = float(p90_cost if max_cost is None else max_cost)
+    paid = found.mean_cost(limit / unit_price if unit_price else math.inf)
     return Estimate(
-        expected_cost=round_money(found.cost * unit_price),
-        p90_cost=round_money(found.cost_p90 * unit_price),
+        expected_cost=round_money(paid * unit_price),
+        p90_cost=p90_cost,
         finish=begins + found.finish_p50 * seconds,
         finish_p90=begins + found.finish_p90 * seconds,
         risk=found.risk,

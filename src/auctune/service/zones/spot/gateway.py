@@ -66,9 +66,10 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
         if not slots:
             raise no_slot(self.clock, slots.start)
         terms = rental.terms(training, data.size, value, slots, pace.speed)
+        cap = cap_of(submission.record)
         estimate = await self._estimates.run(
             submission.owner,
-            lambda: rental.estimate(terms, slots.start, slot, pace),
+            lambda: rental.estimate(terms, slots.start, slot, pace, cap),
             # Pending jobs are limited by the number of open jobs.
             is_limited=not submission.is_pending,
         )
@@ -77,6 +78,7 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
             first=slots.start,
             deadline=terms.deadline,
             hard_factor=terms.hard_factor,
+            max_cost=estimate.p90_cost if cap is None else cap,
             **asdict(pace),
         )
         return estimate, inputs

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.device_profile import Profile
+from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.engine.spot.job_config import (
     SpotJobSpec,
@@ -116,8 +117,23 @@ class SpotSupply:
         check_adapter(training, self.profile, room_gb)
         check_step(training, size, self.profile, self.clock.slot_seconds)
 
-    def estimate(self, terms: SpotJobSpec, first: int, slot: int, pace: Pace) -> Estimate:
+    def estimate(
+        self,
+        terms: SpotJobSpec,
+        first: int,
+        slot: int,
+        pace: Pace,
+        max_cost: Money | None = None,
+    ) -> Estimate:
         """Estimate the cost and finish of a job; takes some time. See `estimate_of`."""
         return estimate_of(
-            terms, first, slot, pace, self.renting, self.market, self.clock, self.unit_price
+            terms,
+            first,
+            slot,
+            pace,
+            self.renting,
+            self.market,
+            self.clock,
+            self.unit_price,
+            max_cost,
         )
