@@ -145,7 +145,7 @@ def test_an_adapter_that_is_not_what_was_trained_is_refused(
 ) -> None:
     folder = tmp_path / "adapter"
     trained.export(folder)
-    (tmp_path / ".tmp-adapter-dead").mkdir()
+    (tmp_path / ".tmp-adapter-deadbeef").mkdir()
     good = (folder / "adapter_model.safetensors").read_bytes()
     weights = dict(trained.weights)
     name = next(name for name in weights if "lora_B" in name)

@@ -138,8 +138,7 @@ def test_a_bundle_whose_threads_cannot_be_made_leaves_nothing(ask: Ask, tmp_path
     path.write_text(BUNDLE.replace('kind = "lara_tasks:cnn"\n', settings, 1))
     code, _, (error,) = ask("run", path, "--out", tmp_path / "out")
     assert code == 2
-    assert "quick: " in error
-    assert "none.jsonl: cannot be read" in error
+    assert f"{path}: thread[0].settings.data: there is no file '{tmp_path / 'none.jsonl'}'" in error
     assert not (tmp_path / "out").exists()
 
 
