@@ -477,7 +477,7 @@ class JobWork:
 
     @classmethod
     def of(cls, training: TrainingConfig, size: DataSize, profiles: Iterable[Profile]) -> "JobWork":
-        """Return the work of a job that may run on any of the devices: that on the slowest."""
+        """Return the work of a job that may run on any of the devices: where it costs most."""
         pairs = [(profile, profile.batch(training, size)) for profile in profiles]
         return cls(
             max(profile.token_cost(batch) for profile, batch in pairs),

@@ -10,9 +10,11 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 # Messages of a plain RuntimeError when memory runs out: by torch of a CPU, by CUDA's runtime
-# (torch.AcceleratorError), and by cuBLAS, cuDNN and their like, which allocate for themselves.
+# (torch.AcceleratorError) and driver, by Triton, which loads kernels, and by cuBLAS, cuDNN and
+# their like, which allocate for themselves.
 OUT_OF_MEMORY = re.compile(
-    r"can't allocate memory|CUDA error: out of memory|(CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_"
+    r"can't allocate memory|CUDA (driver )?error: out of memory|"
+    r"Triton Error \[CUDA\]: out of memory|(CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_"
     r"(ALLOC_FAILED|INTERNAL_ERROR_\w*ALLOCATION_FAILED)"
 )
 

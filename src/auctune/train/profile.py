@@ -436,7 +436,7 @@ class _Measurement:
         """The margin of what was measured; where that is less than it should be, a large one."""
         if not mixes:
             return UNMEASURED_MARGIN
-        least = LEAST_MARGIN if len(mixes) < min(FEWEST_LOADS, self.effort.mixes) else 0.0
+        least = LEAST_MARGIN if len(mixes) <= min(FEWEST_LOADS, self.effort.mixes - 1) else 0.0
         return max(least, margin_of(mixes))
 
     def sweep(self, what: str = "speed of passes", end: float = SWEEP_END) -> list[SweepPoint]:

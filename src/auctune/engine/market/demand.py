@@ -178,7 +178,8 @@ def _task(
     market: MarketFile, cluster: Cluster, profiles: Mapping[str, Profile], request: Request
 ) -> Task:
     entry, size, training = request.entry, request.size, request.job
-    work = JobWork.of(training, size, profiles.values())
+    sold = {node.type for node in cluster.nodes}
+    work = JobWork.of(training, size, [one for name, one in profiles.items() if name in sold])
     task = Task(
         id=entry.id,
         arrival=entry.arrival,

@@ -232,12 +232,16 @@ class NodeWorker:
     def _measure(self) -> None:
         from auctune.train.profile import Effort, measure_profile
 
-        profile = measure_profile(
-            self.base,
-            effort=Effort(seconds=self._settings.measure_seconds),
-            report=self._report_measuring,
-            **self._options,
-        )
+        try:
+            profile = measure_profile(
+                self.base,
+                effort=Effort(seconds=self._settings.measure_seconds),
+                report=self._report_measuring,
+                **self._options,
+            )
+        finally:
+            # The adapters that it measured with.
+            self._devices.clear()
         self._parent.send(Measured(profile=profile.to_json()))
 
     def _report_preparing(self, what: str, share: float) -> None:

@@ -13,6 +13,9 @@ from auctune.service.jobs.training import Defaults, Training
 # Scales of nf4 have 0.127 bits a number.
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "nf4": (4 + 0.127) / 8}
 
+# Cost of forward and backward in forward passes, for frozen and for trained weights.
+_FROZEN_PASSES, _TRAINED_PASSES = 2.0, 3.0
+
 
 def check_adapter(training: Training, profile: Profile, room_gb: float) -> float:
     """Return the memory of a job's adapter, gradients and optimizer state, in GB.
@@ -71,8 +74,18 @@ def check_step(
 
 
 def step_seconds(training: Training, size: DataSize, profile: Profile) -> float:
-    """Return the estimated seconds of an optimizer step without other jobs on the device."""
-    return profile.batch_seconds(profile.batch(training, size))
+    """Return the estimated seconds of an optimizer step without other jobs on the device.
+
+    A profile that does not know what larger adapters cost was measured with small ones. A larger
+    one adds three passes over its own parameters for each token; the frozen base takes two.
+    """
+    seconds = profile.batch_seconds(profile.batch(training, size))
+    num_base = _num_base_parameters(profile)
+    if profile.parameter_seconds or not num_base:
+        return seconds
+    extra = _TRAINED_PASSES / _FROZEN_PASSES * _num_parameters(training, profile) / num_base
+    tokens = max(1, round(training.batch_size * size.mean_tokens))
+    return seconds + extra * profile.token_seconds * tokens / (1 - profile.margin)
 
 
 def _num_parameters(training: Training, profile: Profile) -> float:

@@ -54,9 +54,10 @@ class Backend(Protocol):
             tensors: those of `arrays`, on the device.
         """
 
-    def graph_key(self, routing: Routing) -> Hashable:
-        """Return what the launches of a pass depend on beside the sizes of its tables; they may be
-        captured once for each.
+    def graph_key(self, routing: Routing) -> Hashable | None:
+        """Return what launches depend on beside the sizes of tables; `None`: on more than that.
+
+        Passes of equal keys and sizes are captured once.
         """
 
 

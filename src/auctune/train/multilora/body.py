@@ -5,8 +5,9 @@ to 4,096 packed tokens are captured as CUDA graphs, one forward and one backward
 processor starts as a whole. Graphs have fixed sizes and places in memory: tokens are filled up to
 one of eight sizes for each power of two, and rows, their lengths and segments to powers of two, and
 what a pass needs is written to where its graph reads it. Sizes that come up for the third time are
-captured. What a graph computes is compared once with the same pass without it; where it differs, or
-cannot be captured, passes go on without graphs, and the reason is logged.
+captured; one that had to give way to others, less soon. What a graph computes is compared once with
+the same pass without it; where it differs, or cannot be captured, passes go on without graphs, and
+the reason is logged. Memory that runs out takes graphs away for a while.
 """
 
 import logging
@@ -32,6 +33,7 @@ _log = logging.getLogger(__name__)
 MAX_GRAPH_TOKENS = 4096
 _MAX_GRAPHS = 8
 _USES = 3
+_PASSES_WITHOUT = 1000  # after memory ran out
 # Kernels of attention add up gradients in any order.
 _ROUNDING = 0.02
 
@@ -127,6 +129,9 @@ class Body:
         self._device = adapted.device
         self._uses_graphs = uses_graphs
         self._uses: Counter[Hashable] = Counter()
+        # Uses that a size needs that was captured before.
+        self._needed: dict[Hashable, int] = {}
+        self._passes_without = 0
         self._graphs: OrderedDict[Hashable, _Graph] = OrderedDict()
         self._pool: Any = None
 
@@ -137,18 +142,21 @@ class Body:
 
     def prepare(self, stream: TokenStream) -> BodyPass:
         """Bring to the device what a pass needs."""
-        if self._uses_graphs and torch.is_grad_enabled() and stream.lengths is not None:
+        if self._passes_without:
+            self._passes_without -= 1
+        elif self._uses_graphs and torch.is_grad_enabled() and stream.lengths is not None:
             found = self._prepare_graph(stream)
             if found is not None:
                 return found
         return self._eager(stream, partial(to_device, device=self._device))
 
     def release(self) -> bool:
-        """Give up all graphs, for their memory; return whether there were any."""
+        """Give up all graphs for a while, for their memory; return whether there were any."""
         had_any = bool(self._graphs)
         self._graphs.clear()
+        self._uses.clear()
         self._pool = None
-        self._uses_graphs = False
+        self._passes_without = _PASSES_WITHOUT
         return had_any
 
     def _eager(
@@ -175,16 +183,22 @@ class Body:
             return None
         backend = self._adapted.backend
         sizes = (len(filled.lengths or ()), filled.longest, routing.max_segments, routing.drops)
-        key = (routing.num_tokens, *sizes, backend.graph_key(routing))
+        launches = backend.graph_key(routing)
+        if launches is None:
+            return None
+        key = (routing.num_tokens, *sizes, launches)
         graph = self._graphs.get(key)
         if graph is None:
             self._uses[key] += 1
-            if self._uses[key] < _USES:
+            if self._uses[key] < self._needed.get(key, _USES):
                 return None
+            self._uses[key] = 0
             graph = self._captured(filled)
             if graph is None:
                 return None
             self._graphs[key] = graph
+            # A capture takes far longer than it saves in a pass.
+            self._needed[key] = 8 * self._needed.get(key, _USES)
             if len(self._graphs) > _MAX_GRAPHS:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
@@ -196,25 +210,45 @@ class Body:
         adapters = [self._adapted.adapters.by_slot[slot] for slot in stream.routing.slots]
         flat = [one.gradients for one in adapters if one is not None]
         before = [one.clone() for one in flat]
+        cuda_stream = torch.cuda.current_stream() if torch.cuda.is_available() else None
         try:
-            if self._pool is None:
-                self._pool = torch.cuda.graph_pool_handle()
-            graph = _Graph(self._adapted, self._eager, stream)
-            # It compiles kernels too, which must not happen within a capture.
-            gradient, *expected = graph.results(flat)
-            graph.capture(self._pool)
-            reason = _difference(graph.results(flat, gradient), [gradient, *expected])
+            graph, reason = self._try(stream, flat)
         # What a driver or a model raises while it is captured is of any type.
         except Exception as error:
+            graph = None
             reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
         finally:
+            if cuda_stream is not None:
+                # A capture that fails may leave its own in place.
+                torch.cuda.set_stream(cuda_stream)
             for one, old in zip(flat, before, strict=True):
                 one.copy_(old)
         if reason:
             _log.warning("passes run without CUDA graphs: %s", reason)
             self.release()
-            return None
+            self._uses_graphs = False
         return graph
+
+    def _try(self, stream: TokenStream, flat: Sequence[Tensor]) -> tuple["_Graph | None", str]:
+        """Return a graph, or why none can be used; neither, if this pass does not tell.
+
+        Args:
+            stream: of the pass.
+            flat: gradients of its adapters; both passes that are compared add to them.
+        """
+        graph = _Graph(self._adapted, self._eager, stream)
+        # It compiles kernels too, which must not happen within a capture.
+        gradient, *expected = graph.results(flat)
+        if graph.knows_lengths:
+            return None, "attention is computed row by row on this device"
+        if not all(bool(one.isfinite().all()) for one in expected):
+            # An adapter has diverged: no values can be compared.
+            return None, ""
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        graph.capture(self._pool)
+        reason = _difference(graph.results(flat, gradient), [gradient, *expected])
+        return (None, reason) if reason else (graph, "")
 
 
 class _Graph:
@@ -237,6 +271,11 @@ class _Graph:
         self.products, self.inputs = self._eager.products, self._eager.inputs
         self._graphs: tuple[torch.cuda.CUDAGraph, torch.cuda.CUDAGraph] | None = None
         self._hidden = self._gradient = torch.empty(0)
+
+    @property
+    def knows_lengths(self) -> bool:
+        """Return whether the pass depended on the lengths of rows by more than where they end."""
+        return "runs" in vars(self.inputs["packed_rows"])
 
     def capture(self, pool: Any) -> None:
         """Capture both passes, in memory of a pool that graphs share, as one runs at a time."""

@@ -4,7 +4,7 @@ For the formulas see `auctune.train.multilora.backends`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -57,9 +57,9 @@ class SegmentBackend(ABC):
         """Return the products of a pass, as of `auctune.train.multilora.backends.Backend`."""
         return SegmentProducts(self, routing, tensors)
 
-    def graph_key(self, routing: Routing) -> Hashable:
-        """Return all that launches depend on: where segments are, and their adapters."""
-        return routing.segments.tobytes(), routing.adapters.version
+    def graph_key(self, routing: Routing) -> None:
+        """Return that passes cannot be captured: where segments are is part of their launches."""
+        return
 
     @abstractmethod
     def forward(

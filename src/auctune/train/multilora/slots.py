@@ -61,6 +61,7 @@ class AdapterSlots(Mapping[str, AdapterWeights]):
 
     def add(self, adapter: AdapterWeights) -> None:
         """Put an adapter into the first free slot."""
+        assert adapter.name not in self._slots, f"an adapter {adapter.name!r} is there already"
         places = list(self.by_slot)
         if None not in places:
             places += [None] * max(8, len(places))
@@ -76,6 +77,11 @@ class AdapterSlots(Mapping[str, AdapterWeights]):
         places[self._slots.pop(name)] = None
         del self._offsets[name]
         self._fill(places)
+
+    def addresses(self) -> tuple[int, ...]:
+        """Return where the weights and the gradients of each adapter are in memory."""
+        found = [one for one in self.by_slot if one is not None]
+        return tuple([flat.data_ptr() for one in found for flat in (one.compute, one.gradients)])
 
     def scales(self, *, training: bool) -> NDArray[np.float32]:
         """Return float32 [slots + 1]: s_i, in training times the keep scale; the last is 0."""

@@ -38,6 +38,7 @@ from auctune.train.multilora.attention import enable_packing
 from auctune.train.multilora.batching import MicroBatch
 from auctune.train.multilora.body import Body, BodyPass, TokenStream
 from auctune.train.multilora.frozen import Linear
+from auctune.train.multilora.layer import MultiLoraLayer
 from auctune.train.multilora.plan import Routing, TokenKeys
 from auctune.train.multilora.transfer import to_device
 from auctune.train.rows import IGNORE_INDEX, TokenizedRow
@@ -195,7 +196,8 @@ class ForwardBackward:
             )
             # Adapters require gradients wherever any are needed; embeddings need none.
             self.model.disable_input_require_grads()
-        self._head_alone = has_plain_head(self.model)
+        head = self.model.get_output_embeddings()
+        self._head_alone = isinstance(head, MultiLoraLayer) and has_plain_head(self.model)
         self.is_packed = enable_packing(self.model)
         can_capture = self.device.type == "cuda" and self._head_alone and not checkpointing
         self.body = Body(adapted, uses_graphs=uses_graphs and can_capture)

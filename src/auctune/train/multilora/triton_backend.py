@@ -28,6 +28,7 @@ from auctune.train.multilora.triton_kernels import (
     lora_up,
 )
 from auctune.train.multilora.weights import LORA_A, LORA_B, new_weights
+from auctune.train.out_of_memory import is_out_of_memory
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +45,9 @@ class TritonBackend:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        # Of which adapters, and in which version, it is.
-        self._table: tuple[AdapterSlots | None, int, AdapterTable | None] = None, 0, None
+        self._table: AdapterTable | None = None
+        # Of which adapters it is, and where they were.
+        self._table_of_places: tuple[Hashable, ...] = ()
 
     def arrays(self, routing: Routing) -> list[NDArray[Any]]:
         """Return those of `block_arrays`."""
@@ -64,32 +66,37 @@ class TritonBackend:
     def products(self, routing: Routing, tensors: Sequence[Tensor]) -> "TritonProducts":
         """Return the products of a pass."""
         blocks = TokenBlocks.of(routing.segments, tensors, max_tokens=_max_tokens(routing))
-        return TritonProducts(routing, self._table_of(routing.adapters), blocks)
+        return TritonProducts(routing, self._table_of(routing), blocks)
 
     def graph_key(self, routing: Routing) -> Hashable:
         """Return where the table of adapters is, and what it says of all of them."""
-        table = self._table_of(routing.adapters)
+        table = self._table_of(routing)
         constants = (table.padded_rank, table.alignment, table.rank_alignment, len(table.ranks))
-        return table.buffer.data_ptr(), *constants
+        # Layers that no adapter of the pass is on launch nothing.
+        return table.buffer.data_ptr(), *constants, *routing.adapted_layers
 
-    def _table_of(self, adapters: AdapterSlots) -> AdapterTable:
-        """Return where weights and gradients are; written to the device when adapters change.
+    def _table_of(self, routing: Routing) -> AdapterTable:
+        """Return where weights and gradients are; written to the device when that changes.
 
-        It stays in its place if it is of as many slots: captured passes read it there.
+        Adapters come and go, and suspended ones come back in other memory. The table stays in its
+        place if it is of as many slots: captured passes read it there.
         """
-        known, version, table = self._table
-        if known is not adapters or version != adapters.version or table is None:
-            table = AdapterTable.build(
+        adapters = routing.adapters
+        places = (id(adapters), adapters.version, *adapters.addresses())
+        table = self._table
+        if table is None or places != self._table_of_places:
+            same = table is not None and len(table.ranks) == len(adapters.ranks)
+            self._table = table = AdapterTable.build(
                 [None if one is None else one.compute for one in adapters.by_slot],
                 [None if one is None else one.gradients for one in adapters.by_slot],
                 adapters.offsets,
                 adapters.ranks,
                 adapters.layer_keys,
                 self._device,
-                None if table is None or len(table.ranks) != len(adapters.ranks) else table.buffer,
+                table.buffer if same and table is not None else None,
             )
-            self._table = adapters, adapters.version, table
-        return table
+            self._table_of_places = places
+        return table.of_ranks(adapters.ranks[routing.slots])
 
 
 def _max_tokens(routing: Routing) -> int | None:
@@ -141,8 +148,10 @@ def failure(device: torch.device, dtype: torch.dtype) -> str:
             allowed = _TOLERANCE * torch.finfo(dtype).eps * float(one.abs().max())
             if not error <= allowed:
                 found = f"a product differs by {error:.3g}, {allowed:.3g} may be rounding"
-    # Compilers and drivers raise errors of any type.
+    # Compilers and drivers raise errors of any type; memory may be short for a moment only.
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         found = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
     if found:
         _log.warning("Triton kernels are not used on %s: %s", device, found)

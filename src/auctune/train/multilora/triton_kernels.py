@@ -36,7 +36,7 @@ kernels run on a CPU: that is for tests.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -80,7 +80,7 @@ class AdapterTable:
         ranks: int32 [slots], 0 of a free one.
         layer_keys: int64 [layers], of `dropout.layer_key`.
         padded_rank: columns of hidden states, a multiple of `rank_tile`.
-        rank_tile: ranks that a program computes at once, 16 to 64.
+        rank_tile: ranks that a program computes at once, 16 to `max_rank_tile`.
         alignment: numbers of which all places of matrices are a multiple: 8, or else 1.
         rank_alignment: of which all ranks are a multiple: 8, 4, 2 or 1.
         buffer: device memory of all tensors.
@@ -93,6 +93,7 @@ class AdapterTable:
     layer_keys: Tensor
     padded_rank: int
     rank_tile: int
+    max_rank_tile: int
     alignment: int
     rank_alignment: int
     buffer: Tensor
@@ -130,8 +131,7 @@ class AdapterTable:
             offsets[offsets >= 0] % ALIGNMENT
         )
         sizes = {tensor.element_size() for tensor in weights if tensor is not None}
-        max_rank = max(MIN_DOT_SIZE, int(ranks.max()))
-        rank_tile = min([triton.next_power_of_2(max_rank), *(MAX_RANK_TILE[n] for n in sizes)])
+        max_tile = min(MAX_RANK_TILE[size] for size in sizes or MAX_RANK_TILE)
         arrays: list[npt.NDArray[Any]] = [np.array(values, np.int64) for values in addresses]
         arrays += [offsets, ranks, layer_keys]
         buffer, (by_slot, sums, places, slot_ranks, keys) = write_buffer(arrays, device, buffer)
@@ -141,11 +141,26 @@ class AdapterTable:
             offsets=places,
             ranks=slot_ranks,
             layer_keys=keys,
+            padded_rank=0,
+            rank_tile=0,
+            max_rank_tile=max_tile,
+            alignment=ALIGNMENT if is_aligned else 1,
+            rank_alignment=1,
+            buffer=buffer,
+        ).of_ranks(ranks)
+
+    def of_ranks(self, ranks: npt.NDArray[np.int32]) -> Self:
+        """Return the table for passes of adapters of some ranks alone.
+
+        What else is loaded changes neither the time nor the bits of such a pass.
+        """
+        max_rank = int(ranks.max(initial=MIN_DOT_SIZE))
+        rank_tile = min(triton.next_power_of_2(max_rank), self.max_rank_tile)
+        return replace(
+            self,
             padded_rank=triton.cdiv(max_rank, rank_tile) * rank_tile,
             rank_tile=rank_tile,
-            alignment=ALIGNMENT if is_aligned else 1,
             rank_alignment=math.gcd(ALIGNMENT, *ranks.tolist()),
-            buffer=buffer,
         )
 
 

@@ -83,8 +83,10 @@ class Supply:
     sample_tokens: float
 
     def work(self, training: Training, size: DataSize) -> JobWork:
-        """Return the work of a job on the slowest of the node types."""
-        return JobWork.of(training, size, self.profiles.values())
+        """Return the work of a job on the node type where it costs most."""
+        sold = {node.type for node in self.cluster.nodes}
+        profiles = [one for name, one in self.profiles.items() if name in sold]
+        return JobWork.of(training, size, profiles or self.profiles.values())
 
     def task(self, bid: Bid, clock: SlotClock, first: int, last: int) -> Task:
         """Return a bid as the mechanism sees it, to run from slot `first` to `last` at most.

@@ -126,8 +126,9 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
         remaining = job.cells_from(zone.state.slot + 1)
         speeds = [job.task.throughput[zone.state.node_type(cell.node)] for cell in remaining]
         tolerance = MAX_SHORTFALL * (min(speeds) if speeds else 0.0)
-        if job.progress.rows:
-            # It was loaded in an earlier slot; what is left counts as if it had to be again.
+        if job.last_reported_slot >= 0:
+            # It was loaded in an earlier slot, which may have been all that there was time for;
+            # what is left counts as if it had to be again.
             tolerance += self._load_share(zone, job) * job.task.work
         if job.work_left > sum(speeds) + tolerance and not self._is_in_flight(job):
             zone.replan(job, why)

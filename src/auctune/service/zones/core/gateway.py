@@ -448,12 +448,7 @@ class EstimateGateway(ZoneGateway[Z, B, DatasetQuote], Generic[Z, B, E]):
 
     Estimates are not binding. When one is accepted, the job is estimated again, and admitted if
     that is not worse than quoted; see `auctune.service.zones.core.acceptance.degradation_reason`.
-
-    Attributes:
-        estimates_depend_on_cap: whether an estimate made with another cap is another one.
     """
-
-    estimates_depend_on_cap: bool
 
     @abstractmethod
     def _valued_record(
@@ -519,7 +514,7 @@ class EstimateGateway(ZoneGateway[Z, B, DatasetQuote], Generic[Z, B, E]):
         why = degradation_reason(quote, estimate)
         if why is None:
             submission = replace(uncapped, record=_with_cap(record, cap))
-            if self.estimates_depend_on_cap and cap != quoted_cap:
+            if cap != quoted_cap:
                 bid = await self._bid(submission, data)
             else:
                 bid = self._estimated_bid(submission, data, estimate, inputs)

@@ -36,7 +36,6 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
         required={"market.deadline": DEADLINE},
         unsupported=("market.target_loss", "market.sites", "market.repair"),
     )
-    estimates_depend_on_cap = False
 
     def __init__(self, context: GatewayContext[SpotZone, DatasetQuote], rental: SpotSupply) -> None:
         super().__init__(context, rental.base, rental.n_max * rental.max_jobs)

@@ -55,7 +55,6 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
         ),
         reason="trains to a loss",
     )
-    estimates_depend_on_cap = True
 
     def __init__(
         self,

@@ -360,3 +360,21 @@ def test_a_job_is_loaded_in_its_first_slot_and_no_slot_is_sold_more_than_it_has_
     assert AuctionEventType.REPLANNED not in kinds(made)
     assert EventType.NOTE_ADDED not in kinds(made)
     assert made.zone.speed.speed == 1.0
+
+
+@pytest.mark.parametrize("rows", range(60, 130, 7))
+def test_a_job_whose_first_slot_only_loads_it_is_on_time(rows: int) -> None:
+    profile = replace(made_up_profile(), task_load_seconds=1.2, resident_seconds=0.1)
+    made = MadeUpZone(num_nodes=1, profile=profile)
+    bid = made.bid("a", "1000", rows=rows, slots=11, rank=16)
+    made.zone.decide(bid)
+    made.keep()
+    targets: list[int] = []
+    while made.zone.state.jobs["a"].phase is not Phase.TRAINED:
+        made.pass_slots()
+        for (slot, node), (order,) in list(made.executor.orders.items()):
+            targets.append(order.target)
+            made.answer(slot, node)
+    assert targets[0] == 0
+    assert targets[-1] == rows
+    assert AuctionEventType.REPLANNED not in kinds(made)
