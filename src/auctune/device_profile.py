@@ -334,7 +334,10 @@ class Profile:
         return own / reference
 
     def tokens_per_second(self, batch: Batch | None = None) -> float:
-        """Speed, less the margin, with such optimizer batches; none: full passes of the sweep."""
+        """Return the speed, less the margin, of such optimizer batches.
+
+        Without a batch it is that of full passes of the sweep.
+        """
         batch = batch or self.reference_batch()
         return (1 - self.margin) * batch.tokens / self._measured_seconds(batch)
 

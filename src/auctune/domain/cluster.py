@@ -77,6 +77,11 @@ class Cluster:
                 )
         self._check_nodes()
 
+    @property
+    def used_types(self) -> frozenset[str]:
+        """Names of the node types that nodes are of."""
+        return frozenset(node.type for node in self.nodes)
+
     def _check_nodes(self) -> None:
         if not self.nodes:
             raise InputError("nodes", "is empty", "at least one node")

@@ -178,8 +178,8 @@ def _task(
     market: MarketFile, cluster: Cluster, profiles: Mapping[str, Profile], request: Request
 ) -> Task:
     entry, size, training = request.entry, request.size, request.job
-    sold = {node.type for node in cluster.nodes}
-    work = JobWork.of(training, size, [one for name, one in profiles.items() if name in sold])
+    used = [profiles[name] for name in profiles if name in cluster.used_types]
+    work = JobWork.of(training, size, used)
     task = Task(
         id=entry.id,
         arrival=entry.arrival,

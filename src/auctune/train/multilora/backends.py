@@ -1,4 +1,4 @@
-"""Who multiplies the tokens of a pass with the matrices of their own adapters.
+"""Products of the tokens of a pass with the matrices of their own adapters.
 
 The N tokens of a pass are cut into segments; segment i, tokens first_i <= n < last_i, has an
 adapter of rank r_i with matrices A_i [r_i, in] and B_i [out, r_i] on the layer. With x_n the input

@@ -177,15 +177,13 @@ class Body:
 
     def _prepare_graph(self, stream: TokenStream) -> BodyPass | None:
         """Return a pass by a graph, if there is one for its sizes."""
+        backend = self._adapted.backend
+        launches = backend.graph_key(stream.routing)
+        if launches is None or _size(stream.routing.num_tokens) > MAX_GRAPH_TOKENS:
+            return None
         filled = stream.filled()
         routing = filled.routing
-        if routing.num_tokens > MAX_GRAPH_TOKENS:
-            return None
-        backend = self._adapted.backend
         sizes = (len(filled.lengths or ()), filled.longest, routing.max_segments, routing.drops)
-        launches = backend.graph_key(routing)
-        if launches is None:
-            return None
         key = (routing.num_tokens, *sizes, launches)
         graph = self._graphs.get(key)
         if graph is None:

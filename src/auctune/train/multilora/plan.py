@@ -6,11 +6,12 @@ layers, which find it in a `PassContext`, since a model's forward method has no 
 is set until the backward pass has ended: gradient checkpointing runs forward passes within it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from auctune.train.multilora.slots import AdapterSlots
 
 @dataclass(frozen=True)
 class TokenKeys:
-    """By what dropout of each token is decided.
+    """Keys of the dropout of each token.
 
     Attributes:
         row: int64 [N], of its row, as of `row_key`.
@@ -84,7 +85,7 @@ class Routing:
 
     @cached_property
     def slots(self) -> NDArray[np.int32]:
-        """Those that have tokens."""
+        """Slots that have tokens."""
         return np.unique(self.segments[:, 2])
 
     @cached_property
@@ -107,23 +108,30 @@ class Routing:
 
     @cached_property
     def adapted_layers(self) -> list[bool]:
-        """Whether each layer is adapted by an adapter of the pass."""
+        """Return whether each layer is adapted by an adapter of the pass."""
         is_on = self.adapters.offsets[:, self.slots, 0] >= 0
         return [bool(row.any()) for row in is_on]
 
 
-class PassProducts(Protocol):
+class PassProducts(ABC):
     """Products of the tokens of a pass with their adapters' matrices: see `backends`.
+
+    Args:
+        routing: of the tokens.
 
     Attributes:
         num_tokens: N.
     """
 
-    num_tokens: int
+    def __init__(self, routing: Routing) -> None:
+        self.num_tokens = routing.num_tokens
+        self._adapted = routing.adapted_layers
 
     def adapts(self, layer: int) -> bool:
         """Return whether any adapter of the pass is on a layer; the others are not asked for."""
+        return self._adapted[layer]
 
+    @abstractmethod
     def forward(self, y: Tensor, x: Tensor, layer: int) -> tuple[Tensor, ...]:
         """Add the adapters' part to y; return what `backward` needs of it.
 
@@ -132,6 +140,7 @@ class PassProducts(Protocol):
             layer: its number.
         """
 
+    @abstractmethod
     def backward(
         self,
         gradient: Tensor,

@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from auctune.train.multilora.dropout import keep_mask
-from auctune.train.multilora.plan import Routing
+from auctune.train.multilora.plan import PassProducts, Routing
 from auctune.train.multilora.weights import LayerFactors
 
 # grouped_mm wants rows of whole 16-byte blocks: 8 numbers of 2 bytes.
@@ -96,7 +96,7 @@ class SegmentBackend(ABC):
         """
 
 
-class SegmentProducts:
+class SegmentProducts(PassProducts):
     """Products of one pass by a `SegmentBackend`; dropout is of its input.
 
     Args:
@@ -108,18 +108,13 @@ class SegmentProducts:
     def __init__(
         self, backend: SegmentBackend, routing: Routing, tensors: Sequence[Tensor]
     ) -> None:
-        self.num_tokens = routing.num_tokens
+        super().__init__(routing)
         self._backend, self._adapters = backend, routing.adapters
-        self._adapted = routing.adapted_layers
         by_slot = routing.adapters.by_slot
         self._segments = [(by_slot[slot], *place) for *place, slot in routing.segments.tolist()]
         scale, *self._dropout = tensors
         # Bfloat16 would round it by up to 0.4%, where those who use the adapter have it exactly.
         self._scale = scale.unsqueeze(1)
-
-    def adapts(self, layer: int) -> bool:
-        """Return whether any adapter of the pass is on a layer."""
-        return self._adapted[layer]
 
     def forward(self, y: Tensor, x: Tensor, layer: int) -> tuple[Tensor, ...]:
         """Add the adapters' part to y, as of `auctune.train.multilora.plan.PassProducts`."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from peft import LoraConfig
 from torch import Tensor
 
-from auctune.train.multilora.plan import Routing, TokenKeys
+from auctune.train.multilora.plan import PassProducts, Routing, TokenKeys
 from auctune.train.multilora.segment_backends import LoopBackend
 from auctune.train.multilora.slots import AdapterSlots
 from auctune.train.multilora.transfer import to_device
@@ -47,7 +47,7 @@ class TritonBackend:
         self._device = device
         self._table: AdapterTable | None = None
         # Of which adapters it is, and where they were.
-        self._table_of_places: tuple[Hashable, ...] = ()
+        self._places: tuple[Hashable, ...] = ()
 
     def arrays(self, routing: Routing) -> list[NDArray[Any]]:
         """Return those of `block_arrays`."""
@@ -84,7 +84,7 @@ class TritonBackend:
         adapters = routing.adapters
         places = (id(adapters), adapters.version, *adapters.addresses())
         table = self._table
-        if table is None or places != self._table_of_places:
+        if table is None or places != self._places:
             same = table is not None and len(table.ranks) == len(adapters.ranks)
             self._table = table = AdapterTable.build(
                 [None if one is None else one.compute for one in adapters.by_slot],
@@ -95,7 +95,7 @@ class TritonBackend:
                 self._device,
                 table.buffer if same and table is not None else None,
             )
-            self._table_of_places = places
+            self._places = places
         return table.of_ranks(adapters.ranks[routing.slots])
 
 
@@ -103,17 +103,12 @@ def _max_tokens(routing: Routing) -> int | None:
     return None if routing.max_segments is None else routing.num_tokens
 
 
-class TritonProducts:
+class TritonProducts(PassProducts):
     """Products of one pass: see `auctune.train.multilora.plan.PassProducts`."""
 
     def __init__(self, routing: Routing, table: AdapterTable, blocks: TokenBlocks) -> None:
-        self.num_tokens = routing.num_tokens
+        super().__init__(routing)
         self._table, self._blocks = table, blocks
-        self._adapted = routing.adapted_layers
-
-    def adapts(self, layer: int) -> bool:
-        """Return whether any adapter of the pass is on a layer."""
-        return self._adapted[layer]
 
     def forward(self, y: Tensor, x: Tensor, layer: int) -> tuple[Tensor, ...]:
         """Add the adapters' part to y; return hidden states."""

@@ -84,9 +84,9 @@ class Supply:
 
     def work(self, training: Training, size: DataSize) -> JobWork:
         """Return the work of a job on the node type where it costs most."""
-        sold = {node.type for node in self.cluster.nodes}
-        profiles = [one for name, one in self.profiles.items() if name in sold]
-        return JobWork.of(training, size, profiles or self.profiles.values())
+        used = self.cluster.used_types
+        profiles = [one for name, one in self.profiles.items() if name in used]
+        return JobWork.of(training, size, profiles)
 
     def task(self, bid: Bid, clock: SlotClock, first: int, last: int) -> Task:
         """Return a bid as the mechanism sees it, to run from slot `first` to `last` at most.
