@@ -4,8 +4,9 @@
     python benchmarks/record_logs.py FOLDER [--to tests/data/recorded_logs/vVERSION]
     python benchmarks/record_logs.py --expectations
 
-The fixture has the events of each zone, the rows of the tables beside them, the settings, and two
-moments at which the test starts a service on it: one with jobs under way in all zones, and the end.
+The fixture has the events of each zone, the rows of the tables beside them, the settings, two
+moments at which the test starts a service on it (one with jobs under way in all zones, and the
+end), and a snapshot of each zone at the first.
 API keys and contents of files are left out.
 
 The first form adds the fixture of a version of the log, and refuses one that is there: logs of
@@ -38,9 +39,11 @@ from auctune.service.storage.event_log import checksum
 from auctune.service.storage.upcasting import VERSION
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from support.recorded_logs import FIXTURES, LOGS, write_expectations
+from support.recorded_logs import FIXTURES, LOGS, record_snapshots, write_expectations
 
 Row = dict[str, Any]
+
+UNDER_WAY = "under way"
 
 TABLES = ("teams", "users", "files", "jobs", "entries", "idempotency_keys")
 # Events of one commit are closer: between two of them there is no state that was ever on disk.
@@ -77,7 +80,7 @@ def record(service: Path, to: Path) -> None:
         "version": VERSION,
         "revision": revision,
         "base": {name: base[name] for name in ("digest", "context_tokens")},
-        "moments": {"under way": _under_way(events, zones), "end": _moment(events[-1])},
+        "moments": {UNDER_WAY: _under_way(events, zones), "end": _moment(events[-1])},
     }
     (to / "recording.json").write_text(json.dumps(recording, indent=2) + "\n")
     check_anonymous(to, str(service.parent.resolve()))
@@ -171,6 +174,7 @@ def main() -> None:
         parser.error("name the folder of a soak, or --expectations")
     if options.soak is not None:
         record(options.soak / "service", options.to)
+        record_snapshots(options.to, UNDER_WAY)
     # Processes that the service starts import the tests' support, too.
     os.environ["PYTHONPATH"] = sys.path[0]
     for fixture in FIXTURES if options.expectations else [options.to]:

@@ -33,20 +33,23 @@ class Run:
 
     def __init__(self, site: Path, folder: Path) -> None:
         self.num_restarts = 0
-        self._errors = (folder.parent / "errors.txt").open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, str(Path(spot_coordinator.__file__)), str(site), str(folder)],
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            # It has a fork server of its own, as everywhere but in tests.
-            env={name: value for name, value in os.environ.items() if name != PLACE},
-        )
+        self._errors = folder.parent / "errors.txt"
+        with self._errors.open("ab") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(spot_coordinator.__file__)), str(site), str(folder)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # It has a fork server of its own, as everywhere but in tests.
+                env={name: value for name, value in os.environ.items() if name != PLACE},
+            )
 
     def wait_for(self, count: int) -> int:
         """Wait until it has trained so many times more; returns the rows of the last."""
         while True:
             line = self._read_line()
-            assert line is not None, f"the job ended early; see {self._errors.name}"
+            if line is None:
+                self.close()
+                pytest.fail(f"the job ended early:\n{self._errors.read_text()[-10_000:]}")
             count -= "rows" in line
             if not count:
                 return int(line["rows"])
@@ -73,7 +76,6 @@ class Run:
         while self._read_line() is not None:
             pass
         self.process.stdout.close()
-        self._errors.close()
         return self.process.wait()
 
 

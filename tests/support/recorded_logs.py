@@ -35,6 +35,7 @@ from auctune.service.storage import snapshots as snapshot_store
 from auctune.service.storage.engine import FILE_NAME
 from auctune.service.storage.event_log import checksum
 from auctune.service.zones.core.snapshots import Snapshotter
+from auctune.service.zones.core.state import SnapshotWriter
 from auctune.service.zones.core.zone import AnyZone
 from soak.audit.log import ReplayedZone
 from soak.history import read_history
@@ -184,6 +185,21 @@ def add_charges(made: Moment) -> None:
                 {"id": seq + 2, "account": "revenue", "amount": -1, **entry},
             ],
         )
+
+
+def record_snapshots(fixture: Path, moment: str) -> None:
+    """Write the state of each zone at a moment, as this version keeps it."""
+    with TemporaryDirectory() as folder:
+        made = unpack(Path(folder), moment, fixture)
+        history = read_history(made.data)
+        for zone in ZONES:
+            events = history.events[zone.name]
+            model = zone.empty_model(events[0].body)
+            for event in events:
+                model.apply(event)
+            body = write_snapshot(SnapshotWriter().write(model))
+            content = lzma.compress(body, preset=9 | lzma.PRESET_EXTREME)
+            (fixture / f"snapshot-{zone.name}-{model.seq}.xz").write_bytes(content)
 
 
 def restore_snapshots(made: Moment) -> dict[str, int]:
