@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from auctune.standalone.spot import SpotRunFolder
+from auctune.train.checkpoint import CHECKPOINTS, newest_number
 from support import spot_coordinator
 from support.elastic import is_same
 from support.one_fork_server import PLACE
@@ -33,6 +35,7 @@ class Run:
 
     def __init__(self, site: Path, folder: Path) -> None:
         self.num_restarts = 0
+        self._checkpoints = SpotRunFolder(folder).state / CHECKPOINTS
         self._errors = folder.parent / "errors.txt"
         with self._errors.open("ab") as errors:
             self.process = subprocess.Popen(
@@ -44,14 +47,21 @@ class Run:
             )
 
     def wait_for(self, count: int) -> int:
-        """Wait until it has trained so many times more; returns the rows of the last."""
+        """Wait until it has trained so many times more, and come further than a checkpoint ago.
+
+        A job whose processes end again and again before the next checkpoint fails, as it should.
+
+        Returns:
+            Rows trained.
+        """
+        before = newest_number(self._checkpoints)
         while True:
             line = self._read_line()
             if line is None:
                 self.close()
                 pytest.fail(f"the job ended early:\n{self._errors.read_text()[-10_000:]}")
             count -= "rows" in line
-            if not count:
+            if "rows" in line and count <= 0 and newest_number(self._checkpoints) > before:
                 return int(line["rows"])
 
     def _read_line(self) -> dict[str, Any] | None:
