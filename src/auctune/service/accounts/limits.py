@@ -23,7 +23,15 @@ OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 
 
 class QuotaExceededError(AuctuneError):
-    """A limit of a user or key is reached: 429 `limit_reached`."""
+    """A limit of a user or key is reached: 429 `limit_reached`.
+
+    Attributes:
+        retry_after: seconds after which it is likely not to be; None: unknown.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class JobQuota:

@@ -1,0 +1,83 @@
+"""Fair shares of something that users share: whoever has used least goes first."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+
+def _equal(_user: str) -> float:
+    return 1.0
+
+
+class FairShare:
+    """Virtual times of users: what each has used, divided by its weight.
+
+    Start-time fair queuing (Goyal, Vin and Cheng, 1997), where the cost of a piece of work is known
+    only once it is done. With tokens as costs it is the Virtual Token Counter (Sheng et al., 2024).
+
+    Of waiting work, that of the user with the least virtual time is next. A user who returns begins
+    where the active user begins who has used least: to have been idle is no advantage, and what was
+    used while nobody else wanted it is no debt.
+
+    Args:
+        weight: of a user, above 0: with twice the weight one gets twice as much, if both want it.
+    """
+
+    # Inactive users that are ahead are remembered. Above so many users, others are dropped.
+    _MAX_REMEMBERED = 1000
+
+    def __init__(self, weight: Callable[[str], float] = _equal) -> None:
+        self._weight = weight
+        self._times: dict[str, float] = {}
+        # Virtual times at which the newest work of active users began.
+        self._starts: dict[str, float] = {}
+        self._num_open = Counter[str]()
+        # Where those who return begin.
+        self._now = 0.0
+
+    def enter(self, user: str) -> None:
+        """Count a piece of work, which waits or is being done until `leave`."""
+        if not self._num_open[user]:
+            self._times[user] = max(self._times.get(user, 0.0), self._now)
+        self._num_open[user] += 1
+
+    def leave(self, user: str) -> None:
+        """Count a piece of work no longer."""
+        self._num_open[user] -= 1
+        if self._num_open[user]:
+            return
+        del self._num_open[user]
+        self._starts.pop(user, None)
+        if not self._num_open:
+            # All is done: everybody begins anew.
+            self._now = max(self._now, *self._times.values())
+            self._times.clear()
+            return
+        self._advance()
+        if len(self._times) > self._MAX_REMEMBERED:
+            self._times = {
+                name: at
+                for name, at in self._times.items()
+                if at > self._now or name in self._num_open
+            }
+
+    def begin(self, user: str, cost: float = 0.0) -> None:
+        """Begin a piece of an active user's work, or a part of it, of an estimated cost."""
+        self._starts[user] = self._times[user]
+        self.charge(user, cost)
+        self._advance()
+
+    def charge(self, user: str, cost: float) -> None:
+        """Add to what an active user has used; less than 0 corrects an estimate."""
+        self._times[user] += cost / self._weight(user)
+
+    def time(self, user: str) -> float:
+        """Return the virtual time of an active user."""
+        return self._times[user]
+
+    def next(self, users: Iterable[str]) -> str:
+        """Return who is served next of some active users; the first of those that are equal."""
+        return min(users, key=self.time)
+
+    def _advance(self) -> None:
+        begun = (self._starts.get(user, self._times[user]) for user in self._num_open)
+        self._now = max(self._now, min(begun))

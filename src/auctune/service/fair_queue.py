@@ -1,0 +1,279 @@
+"""Queues before what users share, in which whoever has used least goes first.
+
+One stands before the routes, one before each thing that requests share beyond: threads that read,
+quotes, examinations of files, writes of uploads. A request holds one place at a time: it leaves the
+gate when it begins to wait for something else.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from auctune.domain.fair_share import FairShare
+from auctune.service.accounts.limits import QuotaExceededError
+
+T = TypeVar("T")
+
+# Of the mean cost of a queue's work, the share of the newest.
+_NEWEST_SHARE = 0.05
+# A gigabyte that is received or sent counts as ten seconds.
+_SECONDS_PER_BYTE = 1e-8
+
+
+class FairQueue:
+    """A number of places that users share, for one event loop.
+
+    A free place goes to the waiting user who has used least, for its weight: see `FairShare`. A
+    user's own work keeps its order. Alone, a user may hold all places.
+
+    Args:
+        what: name of what takes places, for errors, in the plural.
+        num_places: in all.
+        max_waiting: that a user may have waiting.
+        weight: of a user, above 0; None: all have the same.
+        now: a monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        num_places: int,
+        max_waiting: int,
+        weight: Callable[[str], float] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.num_places = num_places
+        self._what, self._max_waiting = what, max_waiting
+        self._share = FairShare() if weight is None else FairShare(weight)
+        self.now = now
+        self._num_free = num_places
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._mean_cost = self._mean_seconds = 0.0
+
+    @asynccontextmanager
+    async def place(
+        self, user: str, *, cost: Callable[[], float] | None = None, is_limited: bool = True
+    ) -> AsyncIterator["Place"]:
+        """Hold a place until the end of the block, or until it is freed.
+
+        Args:
+            user: whose turn it takes.
+            cost: returns what the block has cost so far; None: the seconds for which it has its
+                place.
+            is_limited: whether it is refused when too much waits; what belongs to a request that
+                has begun is not.
+
+        Raises:
+            QuotaExceededError: if too much of the user waits already.
+        """
+        if (request := current_request()) is not None and request.gate is not None:
+            request.gate.free()
+        if is_limited:
+            self._check_room(user)
+        self._share.enter(user)
+        try:
+            if self._num_free:
+                self._num_free -= 1
+            else:
+                await self._wait(user)
+            self._share.begin(user, self._mean_cost)
+            place = Place(self, user, cost, self._mean_cost)
+            try:
+                yield place
+            finally:
+                place.free()
+                place.settle()
+        finally:
+            self._share.leave(user)
+
+    async def run(
+        self,
+        executor: Executor | None,
+        user: str,
+        work: Callable[[], T],
+        *,
+        is_limited: bool = True,
+    ) -> T:
+        """Run `work` in a thread when it is this user's turn, and return its result.
+
+        If the caller is cancelled, work that has begun goes on and keeps its place.
+
+        Args:
+            executor: of threads; None: that of the event loop.
+            user: whose turn it takes.
+            work: what to do.
+            is_limited: as of `place`.
+
+        Raises:
+            QuotaExceededError: if too much of the user waits already.
+        """
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._run(executor, user, work, is_limited, begun))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not begun.done():
+                task.cancel()
+            else:
+                # Nobody else retrieves its error.
+                task.add_done_callback(_retrieve)
+            raise
+
+    async def _run(
+        self,
+        executor: Executor | None,
+        user: str,
+        work: Callable[[], T],
+        is_limited: bool,
+        begun: "asyncio.Future[None]",
+    ) -> T:
+        async with self.place(user, is_limited=is_limited):
+            begun.set_result(None)
+            loop = asyncio.get_running_loop()
+            result, seconds = await loop.run_in_executor(executor, partial(_timed, work))
+            if (request := current_request()) is not None:
+                request.thread_seconds += seconds
+            return result
+
+    def _check_room(self, user: str) -> None:
+        num_waiting = len(self._waiting.get(user, ()))
+        if num_waiting >= self._max_waiting:
+            # Everybody who waits gets one place in a round.
+            round_seconds = self._mean_seconds * len(self._waiting) / self.num_places
+            raise QuotaExceededError(
+                f"{num_waiting} {self._what} of yours are waiting, the maximum; try again later",
+                retry_after=round_seconds,
+            )
+
+    async def _wait(self, user: str) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(user, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # Cancelled after it got its place.
+                self._free()
+            elif (queue := self._waiting.get(user)) is not None and turn in queue:
+                self._drop(user, turn)
+            raise
+
+    def _drop(self, user: str, turn: "asyncio.Future[None]") -> None:
+        queue = self._waiting[user]
+        queue.remove(turn)
+        if not queue:
+            del self._waiting[user]
+
+    def _free(self) -> None:
+        """Give a place to whose turn it is, or keep it free."""
+        while self._waiting:
+            user = self._share.next(self._waiting)
+            turn = self._waiting[user][0]
+            self._drop(user, turn)
+            if not turn.cancelled():
+                turn.set_result(None)
+                return
+        self._num_free += 1
+
+    def _observe(self, cost: float, seconds: float) -> None:
+        self._mean_cost += _NEWEST_SHARE * (cost - self._mean_cost)
+        self._mean_seconds += _NEWEST_SHARE * (seconds - self._mean_seconds)
+
+
+class Place:
+    """A place of a queue that a user holds.
+
+    Attributes:
+        user: that holds it.
+    """
+
+    def __init__(
+        self, queue: FairQueue, user: str, cost: Callable[[], float] | None, estimate: float
+    ) -> None:
+        self.user = user
+        self._queue = queue
+        self._cost = cost
+        self._begun = queue.now()
+        self._seconds: float | None = None
+        # So much of its cost is in what its user has used.
+        self._charged = estimate
+
+    def free(self) -> None:
+        """Give the place back before the end of the block; may be called again."""
+        if self._seconds is None:
+            self._seconds = self._queue.now() - self._begun
+            # First, as it counts for whose turn it is now.
+            self.settle()
+            self._queue._observe(self._charged, self._seconds)
+            self._queue._free()
+
+    def settle(self) -> None:
+        """Add to what the user has used what the block has cost since the last call."""
+        assert self._seconds is not None
+        cost = self._seconds if self._cost is None else self._cost()
+        self._queue._share.charge(self.user, cost - self._charged)
+        self._charged = cost
+
+
+@dataclass(slots=True)
+class RequestUse:
+    """What one request has used.
+
+    Attributes:
+        user: who sent it; all of a user's keys share.
+        gate: place before the routes; None before it has one.
+        loop_seconds: on the event loop.
+        thread_seconds: of threads that worked for it.
+        process_seconds: of child processes.
+        bytes_in, bytes_out: of bodies.
+    """
+
+    user: str
+    gate: Place | None = None
+    loop_seconds: float = 0.0
+    thread_seconds: float = 0.0
+    process_seconds: float = 0.0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    @property
+    def cost(self) -> float:
+        """All of it in seconds."""
+        seconds = self.loop_seconds + self.thread_seconds + self.process_seconds
+        return seconds + (self.bytes_in + self.bytes_out) * _SECONDS_PER_BYTE
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Return the result of work, and the CPU seconds that it took on this thread."""
+    begun = time.thread_time()
+    return work(), time.thread_time() - begun
+
+
+def _retrieve(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+_request: ContextVar[RequestUse | None] = ContextVar("request", default=None)
+
+
+def current_request() -> RequestUse | None:
+    """Return the request in whose name this runs; None: the service itself."""
+    return _request.get()
+
+
+@contextmanager
+def request_context(use: RequestUse) -> Iterator[None]:
+    """Have what the block does, and the tasks that it starts, run in a request's name."""
+    token = _request.set(use)
+    try:
+        yield
+    finally:
+        _request.reset(token)

@@ -1,0 +1,103 @@
+"""Virtual times of users: whoever has used least goes first."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auctune.domain.fair_share import FairShare
+
+
+def serve(share: FairShare, users: list[str], costs: list[float], estimate: float) -> list[str]:
+    """Serve users who always have work waiting, one piece after another; whose pieces came next."""
+    for user in users:
+        share.enter(user)
+    served = []
+    for cost in costs:
+        user = share.next(users)
+        share.begin(user, estimate)
+        share.charge(user, cost - estimate)
+        served.append(user)
+    return served
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcde"), st.floats(0.1, 10.0), min_size=2),
+    st.lists(st.floats(0.0, 100.0), min_size=1, max_size=200),
+    st.floats(0.0, 100.0),
+)
+def test_users_with_work_get_shares_that_differ_by_one_piece_each(
+    weights: dict[str, float], costs: list[float], estimate: float
+) -> None:
+    # Theorem 1 of Goyal, Vin and Cheng, for any two users and any interval.
+    share = FairShare(weights.__getitem__)
+    served = serve(share, list(weights), costs, estimate)
+    largest = max(costs)
+    for one in weights:
+        for other in weights:
+            ahead = lowest = 0.0
+            for user, cost in zip(served, costs, strict=True):
+                ahead += cost / weights[one] if user == one else 0.0
+                ahead -= cost / weights[other] if user == other else 0.0
+                lowest = min(lowest, ahead)
+                bound = largest / weights[one] + largest / weights[other]
+                assert ahead - lowest <= bound * (1 + 1e-9)
+
+
+def test_a_user_who_comes_goes_before_the_next_piece_of_one_who_has_been_served_all_the_time() -> (
+    None
+):
+    share = FairShare()
+    served = serve(share, ["a"], [5.0] * 100, 5.0)
+    assert served == ["a"] * 100
+    share.enter("b")
+    # Not for 99 pieces: there is no credit for having been away.
+    assert [piece(share) for _ in range(4)] == ["b", "a", "b", "a"]
+
+
+def piece(share: FairShare) -> str:
+    user = share.next(["a", "b"])
+    share.begin(user, 5.0)
+    return user
+
+
+def test_use_while_nobody_else_wanted_it_is_no_debt() -> None:
+    share = FairShare()
+    serve(share, ["a"], [1.0] * 1000, 1.0)
+    share.leave("a")
+    share.enter("b")
+    share.begin("b", 1.0)
+    share.enter("a")
+    assert share.time("a") <= share.time("b")
+
+
+def test_who_leaves_for_a_moment_loses_no_debt_while_others_are_active() -> None:
+    share = FairShare()
+    share.enter("b")
+    share.enter("a")
+    share.begin("a", 50.0)
+    share.leave("a")
+    share.enter("a")
+    assert share.time("a") == 50.0
+    assert share.next(["a", "b"]) == "b"
+
+
+def test_a_piece_that_was_charged_wrongly_is_corrected() -> None:
+    share = FairShare(lambda user: 2.0 if user == "a" else 1.0)
+    share.enter("a")
+    share.begin("a", 10.0)
+    share.charge("a", -4.0)
+    assert share.time("a") == pytest.approx(3.0)
+
+
+def test_users_who_are_gone_are_forgotten() -> None:
+    share, draw = FairShare(), random.Random(1)
+    share.enter("always")
+    for number in range(5000):
+        share.begin("always", 1.0)
+        user = f"user {number}"
+        share.enter(user)
+        share.begin(user, draw.random())
+        share.leave(user)
+    assert len(share._times) < 1200

@@ -1,0 +1,202 @@
+"""Places that users share: whoever has used least is next, and what ends early holds up nobody."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.fair_queue import FairQueue, Place, RequestUse, request_context
+
+
+class Holders:
+    """Work that holds places until it is let go, on a clock of its own."""
+
+    def __init__(self, num_places: int, max_waiting: int = 10) -> None:
+        self.time = 0.0
+        self.queue = FairQueue("quotes", num_places, max_waiting, now=lambda: self.time)
+        self.running: dict[str, Place] = {}
+        self._ends: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self, *names: str, is_limited: bool = True) -> None:
+        """Begin work of the users that are the first letters of names."""
+        for name in names:
+            self._ends[name] = asyncio.Event()
+            self._tasks[name] = asyncio.create_task(self._hold(name, is_limited))
+            await settled()
+            if self._tasks[name].done():
+                await self._tasks[name]
+
+    async def end(self, name: str, cost: float = 1.0) -> None:
+        self.time += cost
+        self._ends[name].set()
+        await self._tasks[name]
+        await settled()
+
+    async def cancel(self, name: str) -> None:
+        self._tasks[name].cancel()
+        await asyncio.wait([self._tasks[name]])
+        await settled()
+
+    async def _hold(self, name: str, is_limited: bool) -> None:
+        async with self.queue.place(name[0], is_limited=is_limited) as place:
+            self.running[name] = place
+            try:
+                await self._ends[name].wait()
+            finally:
+                del self.running[name]
+
+
+async def settled() -> None:
+    """Everything that can go on has."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def play(game: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(game, 60))
+
+
+def test_users_take_turns_however_much_one_asks_for() -> None:
+    async def game() -> None:
+        holders = Holders(1)
+        await holders.start("a0", "a1", "a2", "a3", "b0", "b1", "c0")
+        order = []
+        while holders.running:
+            (name,) = holders.running
+            order.append(name)
+            await holders.end(name)
+        assert order[:3] == ["a0", "b0", "c0"]
+        assert order[3:] == ["a1", "b1", "a2", "a3"]
+
+    play(game())
+
+
+def test_whoever_costs_less_goes_more_often() -> None:
+    async def game() -> None:
+        holders = Holders(1)
+        await holders.start(*(f"{user}{number}" for user in "ab" for number in range(9)))
+        order = ""
+        for _ in range(10):
+            (name,) = holders.running
+            order += name[0]
+            await holders.end(name, 4.0 if name[0] == "a" else 1.0)
+        # Four pieces of b cost what one of a does.
+        assert order.count("a") == 2
+
+    play(game())
+
+
+def test_alone_a_user_holds_all_places() -> None:
+    async def game() -> None:
+        holders = Holders(3)
+        await holders.start("a0", "a1", "a2", "a3")
+        assert set(holders.running) == {"a0", "a1", "a2"}
+
+    play(game())
+
+
+def test_what_is_too_much_is_refused_with_the_time_until_there_is_room() -> None:
+    async def game() -> None:
+        holders = Holders(1, max_waiting=2)
+        await holders.start("z0")
+        await holders.end("z0", 100.0)
+        await holders.start("a0", "a1", "a2", "b0")
+        with pytest.raises(QuotaExceededError, match="2 quotes of yours are waiting") as refused:
+            await holders.start("a3")
+        # Two users wait, for the mean of what was held so far.
+        assert refused.value.retry_after == pytest.approx(2 * 5.0)
+        # What belongs to work that has begun is not refused.
+        await holders.start("a4", is_limited=False)
+        await holders.start("b1")
+
+    play(game())
+
+
+def test_whoever_stops_waiting_or_is_cancelled_holds_up_nobody() -> None:
+    async def game() -> None:
+        holders = Holders(1)
+        await holders.start("a0", "b0", "c0", "d0")
+        await holders.cancel("b0")
+        await holders.cancel("a0")
+        assert list(holders.running) == ["c0"]
+        await holders.end("c0")
+        await holders.end("d0")
+        await holders.start("a1")
+        assert list(holders.running) == ["a1"]
+
+    play(game())
+
+
+def test_a_place_that_is_freed_before_its_block_ends_goes_to_the_next_at_once() -> None:
+    async def game() -> None:
+        holders = Holders(1)
+        await holders.start("a0", "b0")
+        holders.running["a0"].free()
+        holders.running["a0"].free()
+        await settled()
+        assert set(holders.running) == {"a0", "b0"}
+        await holders.start("c0")
+        assert set(holders.running) == {"a0", "b0"}
+
+    play(game())
+
+
+def test_a_request_holds_one_place_at_a_time() -> None:
+    async def game() -> None:
+        gate, reads = FairQueue("requests", 1, 10), FairQueue("reads", 1, 10)
+        use = RequestUse("a")
+        async with gate.place("a") as use.gate:
+            with request_context(use):
+                assert await reads.run(None, "a", lambda: 7) == 7
+            # Others are at work though this block has not ended.
+            async with asyncio.timeout(60), gate.place("b"):
+                pass
+
+    play(game())
+
+
+def test_work_in_threads_goes_on_and_keeps_its_place_when_its_caller_is_cancelled() -> None:
+    async def game() -> None:
+        queue, may_end = FairQueue("reads", 1, 10), threading.Event()
+        begun = threading.Event()
+
+        def work() -> None:
+            begun.set()
+            assert may_end.wait(60)
+            raise ValueError("nobody is told")
+
+        first = asyncio.create_task(queue.run(None, "a", work))
+        await asyncio.to_thread(begun.wait, 60)
+        second = asyncio.create_task(queue.run(None, "b", lambda: 2))
+        third = asyncio.create_task(queue.run(None, "b", lambda: 3))
+        await settled()
+        first.cancel()
+        second.cancel()
+        await settled()
+        assert first.cancelled()
+        assert not third.done()
+        may_end.set()
+        assert await third == 3
+        assert second.cancelled()
+
+    play(game())
+
+
+def test_an_error_of_work_is_its_caller_s_and_the_next_is_done() -> None:
+    async def game() -> None:
+        queue = FairQueue("reads", 1, 10)
+
+        def failing() -> None:
+            raise ValueError("no")
+
+        failed = asyncio.create_task(queue.run(None, "a", failing))
+        done = asyncio.create_task(queue.run(None, "b", lambda: 1))
+        with pytest.raises(ValueError, match="no"):
+            await failed
+        assert await done == 1
+
+    play(game())
