@@ -56,7 +56,7 @@ async def filename(visit: PageRequest, file: str | None) -> str | None:
 
 async def money_page(visit: PageRequest) -> Response:
     """Show balance, budget and entries of the user's account."""
-    page = await ledger.entries(visit.service, visit.who, visit.after("entry"), 50)
+    page = json_of(await ledger.entries(visit.service, visit.who, visit.after("entry"), 50))
     return render(
         visit,
         "money.html",
