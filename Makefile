@@ -29,7 +29,7 @@ help:
 	@echo "             RESULTS=FOLDER has all that is written, build/gpu by default"
 	@echo "make soak    zones of all kinds, four Ray nodes, random bids and faults; then log, ledger and"
 	@echo "             clients are compared: 10 minutes, or MINUTES=60, and until all jobs are over;"
-	@echo "             SEED=N repeats the draws. Then one user beside seven: two minutes"
+	@echo "             SEED=N repeats the draws. Then one user beside seven: minutes"
 	@echo "make experiments  data, charts and tables of docs/explanation/experiments-*.md: hours"
 	@echo "             JOB_LOGS='FILES' SPOT_DATA=FOLDER: job logs and spot records, kept elsewhere"
 	@echo "make docs    the site of these pages, in build/site/index.html"
