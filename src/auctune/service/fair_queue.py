@@ -36,7 +36,6 @@ class FairQueue:
         what: name of what takes places, for errors, in the plural.
         num_places: in all.
         max_waiting: that a user may have waiting.
-        weight: of a user, above 0; None: all have the same.
         now: a monotonic clock, in seconds.
     """
 
@@ -45,12 +44,13 @@ class FairQueue:
         what: str,
         num_places: int,
         max_waiting: int,
-        weight: Callable[[str], float] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.num_places = num_places
         self._what, self._max_waiting = what, max_waiting
-        self._share = FairShare() if weight is None else FairShare(weight)
+        # Those that are not 1, as the newest requests have them.
+        self._weights: dict[str, float] = {}
+        self._share = FairShare(lambda user: self._weights.get(user, 1.0))
         self.now = now
         self._num_free = num_places
         self._held = Counter[str]()
@@ -73,8 +73,13 @@ class FairQueue:
         Raises:
             QuotaExceededError: if too much of the user waits already.
         """
-        if (request := current_request()) is not None and request.gate is not None:
-            request.gate.free()
+        if (request := current_request()) is not None:
+            if request.gate is not None:
+                request.gate.free()
+            if request.weight != 1.0:
+                self._weights[user] = request.weight
+            else:
+                self._weights.pop(user, None)
         if is_limited:
             self._check_room(user)
         self._share.enter(user)
@@ -258,12 +263,11 @@ class ReadThreads:
 
     Args:
         num_threads: at most.
-        weight: of a user; see `FairQueue`.
     """
 
-    def __init__(self, num_threads: int = 4, weight: Callable[[str], float] | None = None) -> None:
+    def __init__(self, num_threads: int = 4) -> None:
         self._executor = ThreadPoolExecutor(num_threads, "reads")
-        self._queue = FairQueue("reads", num_threads, 0, weight)
+        self._queue = FairQueue("reads", num_threads, 0)
 
     async def run(self, user: str, work: Callable[[], T]) -> T:
         """Run `work` in one of the threads when it is this user's turn."""

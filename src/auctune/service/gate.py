@@ -2,17 +2,20 @@
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
+from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.fair_queue import FairQueue
 from auctune.service.request_scope import RequestScope, Use
 
 T = TypeVar("T")
 
+NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 # Of the mean time of a request, the share of the newest.
 _NEWEST_SHARE = 0.05
 
@@ -26,28 +29,30 @@ class Gate:
     Args:
         num_places: requests that work at once.
         max_open: requests of a user that are not answered yet.
-        weight: of a user; see `FairQueue`.
+        team_weights: of the users of teams, here and in all queues beyond; 1 of all others.
 
     Attributes:
         used: by user, since the start of the service.
     """
 
     def __init__(
-        self, num_places: int, max_open: int, weight: Callable[[str], float] | None = None
+        self, num_places: int, max_open: int, team_weights: Mapping[str, float] = NO_WEIGHTS
     ) -> None:
         self.used: dict[str, Use] = {}
-        self._queue = FairQueue("requests", num_places, max_open, weight)
+        self._queue = FairQueue("requests", num_places, max_open)
+        self._team_weights = team_weights
         self._max_open = max_open
         self._num_open = Counter[str]()
         self._mean_seconds = 0.0
 
     @asynccontextmanager
-    async def enter(self, request: RequestScope, user: str) -> AsyncIterator[None]:
-        """Let a request of a user work when it is its turn.
+    async def enter(self, request: RequestScope, who: Principal) -> AsyncIterator[None]:
+        """Let a request work when it is its user's turn.
 
         Raises:
             QuotaExceededError: if the user has too many open requests.
         """
+        user = who.user
         if self._num_open[user] >= self._max_open:
             raise QuotaExceededError(
                 f"you have {self._max_open} open requests, the maximum",
@@ -56,10 +61,12 @@ class Gate:
             )
         self._num_open[user] += 1
         begun = time.monotonic()
+        request.user = user
+        if who.team is not None:
+            request.weight = self._team_weights.get(who.team, 1.0)
         try:
             place = self._queue.place(user, cost=lambda: request.use.cost, is_limited=False)
             async with place as request.gate:
-                request.user = user
                 yield
         finally:
             self._num_open[user] -= 1
@@ -70,23 +77,28 @@ class Gate:
 
 
 class Timed(Awaitable[T]):
-    """Awaits a coroutine, and adds the time that it takes on the event loop to what is used."""
+    """Awaits the work of a request, and notes the time that it takes on the event loop.
 
-    def __init__(self, work: Coroutine[Any, Any, T], use: Use) -> None:
-        self._work, self._use = work, use
+    It is the CPU time of the loop's thread: another process on its core is not the request's doing.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T], request: RequestScope) -> None:
+        self._work, self._request = work, request
 
     def __await__(self) -> Generator[Any, Any, T]:
         steps = self._work.__await__()
         resume = partial(next, steps)
         while True:
-            begun = time.perf_counter()
+            begun = time.thread_time()
             try:
                 waits_for = resume()
             except StopIteration as ended:
                 result: T = ended.value
                 return result
             finally:
-                self._use.loop_seconds += time.perf_counter() - begun
+                seconds = time.thread_time() - begun
+                self._request.use.loop_seconds += seconds
+                self._request.longest_step = max(self._request.longest_step, seconds)
             try:
                 resume = partial(steps.send, (yield waits_for))
             except BaseException as error:

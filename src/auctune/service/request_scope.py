@@ -59,14 +59,18 @@ class RequestScope:
     Attributes:
         use: what it has used so far.
         user: who sent it; None until that is known.
+        weight: of the user in queues.
         gate: place before the routes, once it has one.
+        longest_step: seconds for which it has held the event loop at once, at most.
         reads: threads that read for requests.
     """
 
     reads: "Reads"
     use: Use = field(default_factory=Use)
     user: str | None = None
+    weight: float = 1.0
     gate: Freeable | None = None
+    longest_step: float = 0.0
 
 
 _request: ContextVar[RequestScope | None] = ContextVar("request", default=None)

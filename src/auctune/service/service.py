@@ -378,7 +378,8 @@ async def build_service(
     for bid in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(bid.owner, now() - bid.at)
         bid_bytes.count_earlier(bid.owner, now() - bid.at, bid.size)
-    metrics, notifier = Metrics(open_jobs), Notifier()
+    gate = Gate(_REQUESTS_AT_WORK, limits.requests, limits.team_weights)
+    metrics, notifier = Metrics(open_jobs, gate.used), Notifier()
     recorder = LogWriter(committer, spending, open_jobs, metrics, notifier)
     disk = Disk(place.data, limits.reserved_bytes)
     files = FileRepository(place.data / "files", queries, committer, limits, now, disk)
@@ -488,7 +489,7 @@ async def build_service(
         metrics=metrics,
         notifier=notifier,
         streams=StreamLimiter(limits.streams),
-        gate=Gate(_REQUESTS_AT_WORK, limits.requests),
+        gate=gate,
         reads=ReadThreads(),
         bids=bids,
         bid_bytes=bid_bytes,

@@ -34,6 +34,8 @@ _LARGE = frozenset(
 )
 FORM_BYTES = 64 * 1024
 """Room for the form around an uploaded file."""
+MAX_STEP_SECONDS = 0.05
+"""For longer no route holds the event loop at once: all other requests wait meanwhile."""
 # Starlette merges ranges on the event loop, in a time that grows with the square of their number.
 _MAX_RANGES = 8
 _PRIVATE = ("/v1/", "/metrics")
@@ -81,7 +83,7 @@ class RequestMiddleware:
         try:
             with request_scope(request):
                 handled = self._handle(scope, receive, send_with_headers, request)
-                await Timed(handled, request.use)
+                await Timed(handled, request)
         except asyncio.CancelledError:
             # Requests are cancelled where the service stops before they are done.
             if has_begun:
@@ -94,6 +96,10 @@ class RequestMiddleware:
             self._service.metrics.observe_request(
                 route, scope["method"], status, None if is_stream else seconds
             )
+            self._service.metrics.observe_step(route, request.longest_step)
+            if request.longest_step > MAX_STEP_SECONDS:
+                held = round(request.longest_step * 1000)
+                _log.warning("a request held the event loop", id=request_id, route=route, ms=held)
             _log.info(
                 "request",
                 id=request_id,
@@ -131,7 +137,7 @@ class RequestMiddleware:
                         raise _too_large(limit)
                     # Whoever sends it slowly holds no place meanwhile.
                     receive = await _received(receive)
-                async with self._service.gate.enter(request, who.user):
+                async with self._service.gate.enter(request, who):
                     if path in UPLOADS and request.gate is not None:
                         request.gate.free()
                     await self._app(scope, receive, send)

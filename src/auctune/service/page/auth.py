@@ -155,7 +155,7 @@ def login_required(page: Page) -> Endpoint:
         if not is_upload:
             # Whoever sends a form slowly holds no place meanwhile.
             await request.body()
-        async with visit.service.gate.enter(scope, visit.who.user):
+        async with visit.service.gate.enter(scope, visit.who):
             if is_upload and scope.gate is not None:
                 scope.gate.free()
             return await page(visit)
