@@ -53,17 +53,21 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
         if slot == job.cells[-1].slot:
             # The trainer counts its own: a job of an older log has no validation rows here.
             return max(job.total_rows, job.progress.total_rows)
+        load, epochs = self._load_share(zone, job), job.training.epochs
+        # The job is loaded first.
+        share = max(0.0, (self._sold_share(zone, job, slot) - load) / (1 - load))
+        if job.size.validation is not None:
+            return job.size.rows_of(share * job.size.samples(epochs, 1.0), epochs)
+        return min(job.total_rows, floor(share * job.total_rows + _SLACK))
+
+    def _sold_share(self, zone: AuctionZone, job: AuctionJob, slot: int) -> float:
+        """Return the share of a job's work that the plan has sold up to the end of a slot."""
         sold = sum(
             job.task.throughput[zone.state.node_type(cell.node)]
             for cell in job.cells
             if cell.slot <= slot
         )
-        load, epochs = self._load_share(zone, job), job.training.epochs
-        # The job is loaded first.
-        share = max(0.0, (sold / job.task.work - load) / (1 - load))
-        if job.size.validation is not None:
-            return job.size.rows_of(share * job.size.samples(epochs, 1.0), epochs)
-        return min(job.total_rows, floor(share * job.total_rows + _SLACK))
+        return sold / job.task.work
 
     def _load_share(self, zone: AuctionZone, job: AuctionJob) -> float:
         """Return the share of a job's work that loading it is."""
@@ -80,9 +84,9 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             job = zone.admitted_jobs[name]
             load = self._load_share(zone, job)
             share = job.task.throughput[zone.state.node_type(node)] / job.task.work
-            if not before:
-                share = max(0.0, share - load)
-            share /= 1 - load
+            # Slots that were reported before went into loading the job first.
+            remaining_load = load - self._sold_share(zone, job, job.last_reported_slot)
+            share = max(0.0, share - max(0.0, remaining_load)) / (1 - load)
             # Rows of validation data take less time than others.
             share_before, share_after = (
                 job.size.share_of(count, job.training.epochs) for count in (before, after)

@@ -378,3 +378,23 @@ def test_a_job_whose_first_slot_only_loads_it_is_on_time(rows: int) -> None:
     assert targets[0] == 0
     assert targets[-1] == rows
     assert AuctionEventType.REPLANNED not in kinds(made)
+
+
+def test_a_job_is_loaded_once_also_if_its_first_slot_trained_no_row() -> None:
+    profile = replace(made_up_profile(), task_load_seconds=1.0, resident_seconds=0.1)
+    made = MadeUpZone(num_nodes=1, profile=profile)
+    made.zone.decide(made.bid("a", "1000", rows=120, slots=11))
+    made.keep()
+    made.answer(next_order(made), "n0", share=0.0)
+    before = made.zone.speed.speed
+    job, slot = made.zone.state.jobs["a"], next_order(made)
+    # Of the work of the first slot, which loads it, the second one trains the rest.
+    sold = job.task.throughput["kind"] / job.task.work
+    load = profile.load_tokens(profile.batch(job.training, job.size)) / SAMPLE_TOKENS
+    trained = sold - load / job.task.work
+    (order,) = made.executor.orders[slot, "n0"]
+    made.answer(slot, "n0", share=trained / (2 * sold - load / job.task.work))
+    speed = 2 * made.zone.speed.speed - before
+    assert order.target > 0
+    assert speed == pytest.approx(trained / sold, abs=0.05)
+    assert trained / sold < 0.9
