@@ -315,7 +315,9 @@ class Profile:
         tokens = tokens or self.micro_batch_tokens
         modules = () if self.default_modules else tuple(self.features)
         parameters = REFERENCE_RANK * self.adapted_features(modules) if self.features else 0
-        return Batch(tokens, parameters, tokens * min(tokens, self.row_tokens))
+        # Each device has a row of the sweep's smallest passes.
+        row_tokens = max(1, min(tokens // self.origin.num_devices, self.row_tokens))
+        return Batch(tokens, parameters, tokens * row_tokens)
 
     def batch_seconds(self, batch: Batch) -> float:
         """Return the seconds of an optimizer batch alone on the device, at the speed sold."""

@@ -174,6 +174,13 @@ def test_a_slot_has_the_time_to_load_its_tasks_and_to_write_their_checkpoints() 
     assert PROFILE.waiting_for_checkpoints() == PROFILE
 
 
+def test_rows_of_the_sweeps_small_passes_are_shared_by_devices() -> None:
+    four = dataclasses.replace(DETAILED, origin=dataclasses.replace(ORIGIN, num_devices=4))
+    assert DETAILED.reference_batch(40).square_tokens == 40 * 40
+    assert four.reference_batch(40).square_tokens == 40 * 10
+    assert four.reference_batch(400).square_tokens == 400 * 50
+
+
 def test_a_token_of_a_job_costs_what_it_costs_on_the_slowest_device() -> None:
     slow = dataclasses.replace(DETAILED, parameter_seconds=1e-6)
     training, size = TrainingConfig(rank=64, epochs=3), DataSize(40, 25.0)

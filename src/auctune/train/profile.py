@@ -467,10 +467,9 @@ class _Measurement:
             self.report_progress(what, SWEEP_END * min(1.0, share))
 
         self.report_progress(what, 0.0)
-        num_devices = self.devices.num_devices
-        tokens = num_devices * min(SMALLEST, self.row_tokens)
+        tokens = self.devices.num_devices * min(SMALLEST, self.row_tokens)
         while tokens <= self.sweep_tokens:
-            row_tokens = min(tokens // num_devices, self.row_tokens)
+            row_tokens = self.sweep_row_tokens(tokens)
             job = self.workload.job(tokens // row_tokens, row_tokens)
             self.workload.load(trainer, [job])
             seconds = self.workload.rounds(trainer, [job], 1 if jobs else 2)
@@ -497,6 +496,10 @@ class _Measurement:
                 report()
                 seconds += self.workload.rounds(trainer, [job], 1)
         return points()
+
+    def sweep_row_tokens(self, tokens: int) -> int:
+        """Return the tokens of the rows of a pass of the sweep, of which each device has one."""
+        return max(1, min(tokens // self.devices.num_devices, self.row_tokens))
 
     def activations(self, budget: int) -> int:
         """Peak bytes of a pass at the budget, shared by as many tasks as a slot is."""
@@ -606,7 +609,7 @@ class _Measurement:
                     tokens=point.tokens,
                     adapters=1,
                     token_parameters=point.tokens * REFERENCE_RANK * features,
-                    square_tokens=point.tokens * min(point.tokens, self.row_tokens),
+                    square_tokens=point.tokens * self.sweep_row_tokens(point.tokens),
                 ),
                 point.seconds,
             )
@@ -629,7 +632,7 @@ class _Measurement:
         self, sweep: Sequence[SweepPoint], budget: int
     ) -> tuple[tuple[int, int], float]:
         """Return the rows of a pass at the budget and their tokens, and its time in the sweep."""
-        row_tokens = min(self.row_tokens, budget)
+        row_tokens = self.sweep_row_tokens(budget)
         rows = budget // row_tokens
         points = [point.tokens for point in sweep], [point.seconds for point in sweep]
         return (rows, row_tokens), float(np.interp(rows * row_tokens, *points))

@@ -24,6 +24,7 @@ from auctune.train.base import (
 from auctune.train.cost_model import RoundCost, predict
 from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
+from auctune.train.multilora.device_group import DeviceGroup
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import (
     BUSY,
@@ -137,6 +138,20 @@ def test_memory_of_tasks_that_share_a_node_adds_up(tiny_base: Base, tmp_path: Pa
     assert num_weight_bytes(tiny_base.model) / 1e9 + tasks + peak <= 1.1 * (
         profile.base_memory_gb + sum(map(profile.task_memory_gb, ranks))
     )
+
+
+def test_a_sweep_is_fitted_by_the_rows_that_it_ran_on_several_devices(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    devices = DeviceGroup()
+    devices.num_devices = 4
+    workload = SyntheticWorkload(tiny_base, tmp_path, 0)
+    measurement = _Measurement(tiny_base, SHORT, workload, 0, lambda *_: None, devices=devices)
+    # Of 128 tokens each device had a row of 32; of 4,096 it had four of 256.
+    sweep = [SweepPoint(128, 0.1), SweepPoint(4096, 1.0)]
+    squares = [one.round.square_tokens for one in measurement.passes(sweep)]
+    assert squares == [4 * 32**2, 16 * 256**2]
+    assert measurement.budget_pass(sweep, 128)[0] == (4, 32)
 
 
 class BusyAtFirst(_Measurement):
