@@ -218,9 +218,10 @@ def training_node(
 ) -> Iterator[tuple[WorkerProcess, "queue.SimpleQueue[Any]", int]]:
     """A node's worker in the midst of a slot, its messages, and its second device's process."""
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    node = start_node(settings_of(folder, 2), inbox.put)
+    node = start_node(settings_of(folder, 2), inbox.put, log=tmp_path / "node.log")
     try:
         await_message(inbox, NodeReady)
+        assert (tmp_path / "node-device-2.log").is_file()
         job = LoraJob("a", write_rows(tmp_path / "a.jsonl", 8, 1), epochs=10**6, batch_size=4)
         quota = TaskQuota(job, tmp_path / "work", 0, 10**6, tmp_path / "adapter")
         node.send(TrainSlotRequest(0, (quota,)))
