@@ -1,5 +1,10 @@
 """`auctune profile`: a device measured with a base, into a file."""
 
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,11 +17,14 @@ from auctune.device_profile import Profile, write_profile
 from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
-from auctune.engine.runtime.devices import node_devices
+from auctune.engine.runtime.devices import OnLost, node_devices
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.train.base import load_base
+from auctune.train.multilora.device_group import DeviceLostError
 from auctune.train.profile import Effort, measure_profile
 from auctune.train.tiny import tiny_folder
+
+_STUCK_SECONDS = 10.0
 
 
 def measure_to_file(
@@ -60,8 +68,7 @@ def measure_to_file(
             backend=backend,
             gradient_checkpointing=gradient_checkpointing,
         )
-        # One that ends is noticed when it does not answer.
-        with node_devices(settings, lambda _: None, load) as (base, devices):
+        with _exit_if_stuck() as on_lost, node_devices(settings, on_lost, load) as (base, devices):
             profile = measure_profile(
                 base,
                 effort=Effort(seconds=seconds),
@@ -76,6 +83,26 @@ def measure_to_file(
         shown.noted(warning)
     console.print(f"profile: {out}", soft_wrap=True)
     return profile
+
+
+@contextmanager
+def _exit_if_stuck() -> Iterator[OnLost]:
+    """Yield a callback that ends this process, unless the block ends soon after it was called.
+
+    What does not answer raises an error in the block, but a pass on a GPU waits for a process that
+    has ended until NCCL's timeout.
+    """
+    is_over = threading.Event()
+
+    def watch(error: DeviceLostError) -> None:
+        if not is_over.wait(_STUCK_SECONDS):
+            print(f"auctune: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+    try:
+        yield lambda error: threading.Thread(target=watch, args=(error,), daemon=True).start()
+    finally:
+        is_over.set()
 
 
 def _table(profile: Profile) -> Table:

@@ -120,9 +120,7 @@ class DeviceProcesses:
                 case DeviceLoaded(base_digest=digest) if digest != base.digest:
                     raise AuctuneError("the base has changed while the devices of a node loaded it")
         for number in numbers:
-            request = JoinDevices(
-                store=self._store, number=number, num_devices=self._num_devices
-            )
+            request = JoinDevices(store=self._store, number=number, num_devices=self._num_devices)
             self.send(number, request)
         join_devices(self._store, base.device, 0, self._num_devices)
 
