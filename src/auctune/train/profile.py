@@ -70,8 +70,9 @@ from auctune.train.cost_model import (
 )
 from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
+from auctune.train.multilora.body import MAX_GRAPH_TOKENS, USES_BEFORE_CAPTURE
 from auctune.train.multilora.device_group import DeviceGroup
-from auctune.train.peak_memory import held_bytes, peak_bytes
+from auctune.train.peak_memory import held_bytes, peak_bytes, reserved_bytes
 from auctune.train.tiny_text import texts
 from auctune.train.trainer import MultiLoraTrainer
 
@@ -502,13 +503,35 @@ class _Measurement:
         return max(1, min(tokens // self.devices.num_devices, self.row_tokens))
 
     def activations(self, budget: int) -> int:
-        """Peak bytes of a pass at the budget, shared by as many tasks as a slot is."""
+        """Return the bytes that passes of at most the budget take, beside base and adapters.
+
+        They are those of a pass at its peak, and those that CUDA graphs keep from all others.
+        """
+        return self.peak(budget) + self.graph_bytes(budget)
+
+    def peak(self, budget: int) -> int:
+        """Return the peak bytes of a pass at the budget."""
+        trainer, jobs = self.full_pass(budget)
+        return peak_bytes(lambda: self.workload.rounds(trainer, jobs, 1), self.base.device)
+
+    def graph_bytes(self, budget: int) -> int:
+        """Return the bytes that CUDA graphs keep, of passes as large as any that is captured."""
+        if self.base.device.type == "cpu":
+            return 0
+        trainer, jobs = self.full_pass(min(budget, self.devices.num_devices * MAX_GRAPH_TOKENS))
+        self.workload.rounds(trainer, jobs, 1)
+        before = reserved_bytes(self.base.device)
+        self.workload.rounds(trainer, jobs, USES_BEFORE_CAPTURE)
+        return max(0, reserved_bytes(self.base.device) - before)
+
+    def full_pass(self, budget: int) -> tuple[MultiLoraTrainer, list[LoraJob]]:
+        """Return a trainer and jobs that fill its passes together, as many as a slot has."""
         trainer = self.trainer(budget)
         rows = max(1, budget // self.row_tokens)
         shares = np.diff(np.linspace(0, rows, min(rows, TASKS_PER_SLOT) + 1).astype(int))
         jobs = [self.workload.job(int(share), self.row_tokens) for share in shares]
         self.workload.load(trainer, jobs)
-        return peak_bytes(lambda: self.workload.rounds(trainer, jobs, 1), self.base.device)
+        return trainer, jobs
 
     def bytes_per_parameter(self) -> float:
         """Bytes that a task adds to a node, for each parameter of its adapter."""

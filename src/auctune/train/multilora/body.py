@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 MAX_GRAPH_TOKENS = 4096
 _MAX_GRAPHS = 8
-_USES = 3
+USES_BEFORE_CAPTURE = 3
 _PASSES_WITHOUT = 1000  # after memory ran out
 # Kernels of attention add up gradients in any order.
 _ROUNDING = 0.02
@@ -188,7 +188,7 @@ class Body:
         graph = self._graphs.get(key)
         if graph is None:
             self._uses[key] += 1
-            if self._uses[key] < self._needed.get(key, _USES):
+            if self._uses[key] < self._needed.get(key, USES_BEFORE_CAPTURE):
                 return None
             self._uses[key] = 0
             graph = self._captured(filled)
@@ -196,7 +196,7 @@ class Body:
                 return None
             self._graphs[key] = graph
             # A capture takes far longer than it saves in a pass.
-            self._needed[key] = 8 * self._needed.get(key, _USES)
+            self._needed[key] = 8 * self._needed.get(key, USES_BEFORE_CAPTURE)
             if len(self._graphs) > _MAX_GRAPHS:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
