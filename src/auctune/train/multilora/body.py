@@ -178,8 +178,10 @@ class Body:
     def _prepare_graph(self, stream: TokenStream) -> BodyPass | None:
         """Return a pass by a graph, if there is one for its sizes."""
         backend = self._adapted.backend
+        if _size(stream.routing.num_tokens) > MAX_GRAPH_TOKENS:
+            return None
         launches = backend.graph_key(stream.routing)
-        if launches is None or _size(stream.routing.num_tokens) > MAX_GRAPH_TOKENS:
+        if launches is None:
             return None
         filled = stream.filled()
         routing = filled.routing
