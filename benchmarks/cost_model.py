@@ -29,7 +29,8 @@ from auctune.train.cost_model import (
     margin_of,
     predict_left_out,
 )
-from auctune.train.profile import Effort, SyntheticWorkload, _Measurement
+from auctune.train.profile import Effort, _Measurement
+from auctune.train.synthetic_workload import SyntheticWorkload
 from random_bases import random_gpt2_small
 
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)

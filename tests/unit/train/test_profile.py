@@ -29,22 +29,24 @@ from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import (
     BUSY,
     MIN_MARGIN,
-    MIN_TOKENS,
     MIX_RANKS,
-    MIX_TASKS,
     SWEEP_END,
     UNMEASURED_MARGIN,
     Effort,
-    MeasurementError,
     Profile,
-    SyntheticWorkload,
     _Measurement,
     measure_profile,
+)
+from auctune.train.rows import tokenize
+from auctune.train.synthetic_workload import (
+    MIN_TOKENS,
+    MIX_TASKS,
+    MeasurementError,
+    SyntheticWorkload,
     random_mix,
     random_shapes,
     round_tokens,
 )
-from auctune.train.rows import tokenize
 from auctune.train.trainer import MultiLoraTrainer
 
 pytest_plugins = ["support.tiny_bases"]
