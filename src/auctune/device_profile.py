@@ -144,7 +144,8 @@ class Profile:
     Attributes:
         memory_gb: what base and tasks can share (C_km); of each device, where there are several.
         base_weights_gb: the base's weights.
-        activations_gb: of one micro-batch at the token budget, at the peak of its pass.
+        activations_gb: of one micro-batch at the token budget, at the peak of its pass, and what
+            CUDA graphs keep.
         features: input and output features, summed over a module's layers, by its name in the
             model with a * for each layer's number; of all modules that can be adapted.
         default_modules: names of those that get an adapter if a task names none.

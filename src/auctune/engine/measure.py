@@ -110,7 +110,6 @@ def _table(profile: Profile) -> Table:
     table.add_column("what")
     table.add_column("measured", justify="right")
     passes = f"{1e3 * profile.step_seconds:.2f} ms + {1e6 * profile.token_seconds:.1f} us a token"
-    switch_seconds = profile.task_load_seconds + profile.suspend_seconds
     large = replace(profile.reference_batch(), parameters=8 * profile.reference_batch().parameters)
     rows = (
         ("time of a pass", f"{passes} + {1e3 * profile.adapter_seconds:.2f} ms an adapter"),
@@ -121,8 +120,7 @@ def _table(profile: Profile) -> Table:
         ("memory for base and tasks", f"{profile.memory_gb:.1f} GB"),
         ("task of rank 8", f"{1e3 * profile.task_memory_gb(8):.3f} MB"),
         ("cost of a token of rank 64, of rank 8", f"{profile.token_cost(large):.2f}"),
-        ("task switch (load, save, unload)", f"{1e3 * switch_seconds:.0f} ms"),
-        ("checkpoint beside training", f"{1e3 * profile.task_overhead_seconds:.0f} ms"),
+        ("task in a slot (load, checkpoint)", f"{1e3 * profile.task_overhead_seconds:.0f} ms"),
     )
     for what, measured in rows:
         table.add_row(what, measured)
