@@ -104,7 +104,7 @@ def ask_all(served: Served) -> None:
             params = {} if limit is None else {"limit": limit}
             for http in (user, operator):
                 status = http.get(path.format_map(named), params=params).status_code
-                assert status in (200, 403, 404), (path, status)
+                assert status < 500, (path, status)
                 asked += status == 200
         assert asked > 20
         for pair, count in (({"no such key": "x"}, 0), ({"key 1": "x" * 512}, 100)):
