@@ -74,8 +74,7 @@ class FairQueue:
             QuotaExceededError: if too much of the user waits already.
         """
         if (request := current_request()) is not None:
-            if request.gate is not None:
-                request.gate.free()
+            request.leave_gate()
             if request.weight != 1.0:
                 self._weights[user] = request.weight
             else:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
@@ -18,6 +18,10 @@ T = TypeVar("T")
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 # Of the mean time of a request, the share of the newest.
 _NEWEST_SHARE = 0.05
+
+
+async def at_once() -> None:
+    """Wait for nothing before a request gets its place."""
 
 
 class Gate:
@@ -46,8 +50,15 @@ class Gate:
         self._mean_seconds = 0.0
 
     @asynccontextmanager
-    async def enter(self, request: RequestScope, who: Principal) -> AsyncIterator[None]:
+    async def enter(
+        self, request: RequestScope, who: Principal, before: Callable[[], Awaitable[Any]] = at_once
+    ) -> AsyncIterator[None]:
         """Let a request work when it is its user's turn.
+
+        Args:
+            request: that gets a place.
+            who: its sender.
+            before: waits for its body; who sends it slowly has an open request, but no place.
 
         Raises:
             QuotaExceededError: if the user has too many open requests.
@@ -65,6 +76,7 @@ class Gate:
         if who.team is not None:
             request.weight = self._team_weights.get(who.team, 1.0)
         try:
+            await before()
             place = self._queue.place(user, cost=lambda: request.use.cost, is_limited=False)
             async with place as request.gate:
                 yield

@@ -72,6 +72,11 @@ class RequestScope:
     gate: Freeable | None = None
     longest_step: float = 0.0
 
+    def leave_gate(self) -> None:
+        """Give the place before the routes back; may be called again, and without one."""
+        if self.gate is not None:
+            self.gate.free()
+
 
 _request: ContextVar[RequestScope | None] = ContextVar("request", default=None)
 

@@ -12,7 +12,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.gate import Timed
+from auctune.service.gate import Timed, at_once
 from auctune.service.http.auth import authenticate
 from auctune.service.http.errors import (
     CLOSE_CONNECTION,
@@ -64,9 +64,8 @@ class RequestMiddleware:
             nonlocal status, is_stream, has_begun
             if message["type"] == "http.response.start":
                 status, has_begun = message["status"], True
-                if request.gate is not None:
-                    # Its client may read slowly.
-                    request.gate.free()
+                # Its client may read slowly.
+                request.leave_gate()
                 headers = list(message.get("headers", ()))
                 is_stream = any(
                     key == b"content-type" and value.startswith(b"text/event-stream")
@@ -132,15 +131,14 @@ class RequestMiddleware:
             if path.startswith(_PRIVATE):
                 who = authenticate(scope, self._service)
                 # Uploads have an error of their own.
-                if path not in UPLOADS:
-                    if _content_length(scope) > limit:
-                        raise _too_large(limit)
-                    # Whoever sends it slowly holds no place meanwhile.
-                    receive = await _received(receive)
-                async with self._service.gate.enter(request, who):
-                    if path in UPLOADS and request.gate is not None:
-                        request.gate.free()
-                    await self._app(scope, receive, send)
+                if path not in UPLOADS and _content_length(scope) > limit:
+                    raise _too_large(limit)
+                body = _Body(receive)
+                before = body.wait if path not in UPLOADS else at_once
+                async with self._service.gate.enter(request, who, before):
+                    if path in UPLOADS:
+                        request.leave_gate()
+                    await self._app(scope, body, send)
             else:
                 await self._app(scope, receive, send)
         except (ApiError, QuotaExceededError) as error:
@@ -184,13 +182,18 @@ def _limited(receive: Receive, limit: int, use: Use) -> Receive:
     return counted
 
 
-async def _received(receive: Receive) -> Receive:
-    """Return what receives a body that is here already."""
-    messages = deque[Message]()
-    while not messages or messages[-1].get("more_body"):
-        messages.append(await receive())
+class _Body:
+    """The body of a request, which can be waited for before it is read."""
 
-    async def received() -> Message:
-        return messages.popleft() if messages else await receive()
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._messages = deque[Message]()
 
-    return received
+    async def wait(self) -> None:
+        """Receive all of it, or that the client has left."""
+        while not self._messages or self._messages[-1].get("more_body"):
+            self._messages.append(await self._receive())
+
+    async def __call__(self) -> Message:
+        """Receive the next part."""
+        return self._messages.popleft() if self._messages else await self._receive()

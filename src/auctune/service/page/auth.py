@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from auctune.domain import InputError
 from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
+from auctune.service.gate import at_once
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.http.middleware import SIGN_IN, UPLOADS
@@ -152,12 +153,10 @@ def login_required(page: Page) -> Endpoint:
         scope = current_request()
         assert scope is not None
         is_upload = request.scope["path"] in UPLOADS
-        if not is_upload:
-            # Whoever sends a form slowly holds no place meanwhile.
-            await request.body()
-        async with visit.service.gate.enter(scope, visit.who):
-            if is_upload and scope.gate is not None:
-                scope.gate.free()
+        before = at_once if is_upload else request.body
+        async with visit.service.gate.enter(scope, visit.who, before):
+            if is_upload:
+                scope.leave_gate()
             return await page(visit)
 
     return answer
