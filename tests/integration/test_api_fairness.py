@@ -1,0 +1,92 @@
+"""Requests of several users: who waits for whom, what is counted, and what is bounded."""
+
+import asyncio
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from auctune.service.accounts.keys import Principal, Role
+from auctune.service.fair_queue import ReadThreads
+from auctune.service.gate import Gate
+from auctune.service.request_scope import RequestScope, request_scope
+from support.page_visitor import PageVisitor
+from support.serving import Served, make_file, serving
+
+pytest_plugins = ["support.served_market"]
+
+
+def test_whoever_sends_bodies_slowly_holds_no_place(served: Served) -> None:
+    key = served.key("slow")
+    host, port = served.url.removeprefix("http://").split(":")
+    head = f"POST /v1/quotes HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\n"
+    with ExitStack() as stack:
+        for _ in range(40):
+            line = stack.enter_context(socket.create_connection((host, int(port))))
+            line.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        with served.http(served.key("other")) as http:
+            assert [http.get("/v1/ledger").status_code for _ in range(3)] == [200] * 3
+
+
+def test_all_keys_of_a_user_share_its_open_requests_and_a_refusal_says_when_to_come_back(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, make_file(requests=2)) as served:
+        first, second = served.key("ada"), served.key("ada")
+        file = served.upload(first)
+        job = served.bid(served.client(first), file).id
+        with ExitStack() as stack:
+            for key in (first, second):
+                http = stack.enter_context(served.http(key))
+                path = f"/v1/fine_tuning/jobs/{job}/events/stream"
+                assert stack.enter_context(http.stream("GET", path)).status_code == 200
+            with served.http(second) as http:
+                refused = http.get("/v1/ledger")
+        assert refused.status_code == 429
+        assert refused.json()["error"]["message"] == "you have 2 open requests, the maximum"
+        assert int(refused.headers["retry-after"]) >= 1
+
+
+def test_what_each_user_has_used_is_in_the_metrics_and_ones_own_on_the_page(
+    served: Served,
+) -> None:
+    key = served.key("user")
+    ada = PageVisitor(served, key)
+    served.upload(key)
+    with served.http(key) as http:
+        http.get("/v1/files")
+    with served.http(served.operator) as operator:
+        text = operator.get("/metrics").text
+    used = {
+        (sample.labels.get("of") or sample.labels["direction"]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if family.name.startswith("auctune_used") and sample.labels["user"] == "user"
+    }
+    assert used["in"] > 2000
+    assert used["out"] > 100
+    assert used["loop"] > 0
+    assert used["threads"] > 0
+    assert "Use of the service" in ada.get("/page/money").text
+
+
+def test_users_of_a_team_with_twice_the_weight_get_twice_as_much() -> None:
+    async def play() -> None:
+        gate, order = Gate(1, 1000, {"research": 2.0}), ""
+
+        async def work(user: str, team: str | None) -> None:
+            nonlocal order
+            request = RequestScope(ReadThreads())
+            who = Principal(f"key of {user}", user, team, Role.USER)
+            with request_scope(request):
+                async with gate.enter(request, who):
+                    order += user
+                    request.use.loop_seconds = 1.0
+                    await asyncio.sleep(0)
+
+        users = [("a", "research"), ("b", None)] * 60
+        await asyncio.gather(*(work(user, team) for user, team in users))
+        assert 36 <= order[:60].count("a") <= 44
+
+    asyncio.run(play())
