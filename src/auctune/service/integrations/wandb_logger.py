@@ -10,7 +10,6 @@ Errors of W&B are retried, and never concern the job.
 
 import asyncio
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -21,8 +20,9 @@ import orjson
 import structlog
 from sqlalchemy import Engine
 
-from auctune.service.accounts.limits import OPEN, FairSlots
+from auctune.service.accounts.limits import OPEN
 from auctune.service.config.wandb import WandbConfig
+from auctune.service.fair_queue import FairQueue
 from auctune.service.integrations.wandb_process import WORKER, WandbProcess
 from auctune.service.jobs.step_metrics import step_metrics
 from auctune.service.notifier import Notifier
@@ -101,7 +101,7 @@ class WandbLogger:
         self._notifier = notifier
         environment = config.environment() if config.is_enabled else {}
         self._process = WandbProcess(environment, log, module)
-        self._slots = FairSlots("runs", MAX_RUNS, sys.maxsize)
+        self._slots = FairQueue("runs", MAX_RUNS, 0)
         self._reads = asyncio.Semaphore(_READERS)
         self._background = TaskSet()
         # A task that is done stays until its job's mark is gone.
@@ -222,7 +222,7 @@ class WandbLogger:
                     for metrics in step_metrics(orjson.loads(event.body)["result"])
                 ]
                 if steps and opened is None:
-                    await held.enter_async_context(self._slots.acquire(run.owner, 1))
+                    await held.enter_async_context(self._slots.place(run.owner, is_limited=False))
                     folder, is_kept = self._folder / run.id, self._config.offline
                     process = self._process.open(folder, run.options, is_kept=is_kept)
                     opened = held.enter_context(process)
