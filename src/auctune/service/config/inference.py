@@ -77,12 +77,12 @@ class InferenceConfig(BaseModel):
     )
     max_batch: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=16,
-        description="per base: answers that are generated at once. Users share them: a free place "
-        "goes to the user with the fewest",
+        description="per base: answers that are generated at once. Users share them by tokens: "
+        "where others wait who were served less, answers of a user are paused",
     )
     max_waiting: Count = Field(
         default=100,
-        description="per user and base: requests that wait for a place; beyond it 429",
+        description="per user and base: requests that have not begun; beyond it 429",
     )
     price: Amount = Field(
         default=Decimal("0.0000"),

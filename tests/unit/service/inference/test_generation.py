@@ -1,7 +1,7 @@
 """What answers cost, however they end: a scripted process, the service's own ledger and budgets."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from decimal import Decimal
 from pathlib import Path
@@ -39,27 +39,25 @@ class ScriptedGenerator:
         self.started: list[object] = []
         self.is_stopped = False
 
-    async def measure(self, requests: Sequence[Request]) -> list[RequestSize]:
-        sizes = []
-        for request in requests:
-            assert isinstance(request, GenerationRequest)
-            assert isinstance(request.prompt, str)
-            if (count := len(request.prompt.split())) >= CONTEXT:
-                raise InputError("prompt", f"has {count} tokens", f"fewer than {CONTEXT}")
-            wanted = request.params.max_tokens or CONTEXT
-            sizes.append(RequestSize(count, min(wanted, CONTEXT - count)))
-        return sizes
+    async def measure(self, request: Request, user: str) -> RequestSize:
+        assert isinstance(request, GenerationRequest)
+        assert isinstance(request.prompt, str)
+        if (count := len(request.prompt.split())) >= CONTEXT:
+            raise InputError("prompt", f"has {count} tokens", f"fewer than {CONTEXT}")
+        wanted = request.params.max_tokens or CONTEXT
+        return RequestSize(count, min(wanted, CONTEXT - count))
 
-    async def generate(self, request: Request) -> AsyncGenerator[Piece]:
-        (size,) = await self.measure([request])
+    async def generate(
+        self, request: Request, user: str, _on_seconds: Callable[[float], None]
+    ) -> AsyncGenerator[Piece]:
+        size = await self.measure(request, user)
         assert isinstance(request, GenerationRequest)
         assert isinstance(request.prompt, str)
         self.started.append(request.prompt)
         yield PromptRead(size.prompt_tokens)
         words = request.prompt.split()
         failing = int(words[1]) if words[0] == "fail" else None
-        for answer in range(request.num_replies):
-            number = request.first_answer + answer
+        for number in range(request.num_replies):
             for token in range(1, size.answer_tokens + 1):
                 if failing is not None and token > failing:
                     raise self.error
