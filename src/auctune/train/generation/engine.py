@@ -68,7 +68,7 @@ class _Answer:
         user: whose it is.
         prompt: tokens.
         drawn: tokens so far.
-        protected_until: tokens drawn until which it is paused for none with as many places.
+        num_joined: tokens that it had drawn when it joined the batch.
     """
 
     request: str
@@ -79,7 +79,12 @@ class _Answer:
     pieces: AnswerPieces
     num_logprobs: int | None
     drawn: list[int] = field(default_factory=list)
-    protected_until: int = 0
+    num_joined: int = 0
+
+    @property
+    def is_quantum_over(self) -> bool:
+        """Return whether it has drawn enough since it joined."""
+        return len(self.drawn) >= self.num_joined + _QUANTUM_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,37 +287,23 @@ class Engine:
     def _victims(self, waiting: _Waiting | _Reading) -> list[_Answer] | None:
         """Return what has to be paused for an answer to get a place, or None if it has to wait.
 
-        Answers are paused of users who were served more: if they have more places still after
-        that, or for answers that have drawn enough since they joined, or for one that is new.
+        Answers are paused of users who were served more, if these keep more places than the other
+        one gets, or if the answers have drawn enough since they joined.
         """
-        user = waiting.user
-        is_new = isinstance(waiting, _Waiting) or not waiting.is_paused
-        time = self._share.time
-        rows = list(self._rows)
-        num_places = Counter(row.user for row in rows)
+        user, time = waiting.user, self._share.time
+        rows = [row for row in self._rows if time(row.user) > time(user)]
+        num_places = Counter(row.user for row in self._rows)
         victims: list[_Answer] = []
-        for _ in range(len(rows) + 1 - self._max_rows(len(waiting.tokens))):
+        for _ in range(len(self._rows) + 1 - self._max_rows(len(waiting.tokens))):
             found = [
                 row
                 for row in rows
-                if time(row.user) > time(user)
-                and (
-                    is_new
-                    or num_places[row.user] > num_places[user] + 1
-                    or len(row.drawn) >= row.protected_until
-                )
+                if num_places[row.user] > num_places[user] + 1 or row.is_quantum_over
             ]
             if not found:
                 return None
             # The one that has drawn least is moved, or read again, soonest.
-            victim = max(
-                found,
-                key=lambda row: (
-                    len(row.drawn) >= row.protected_until,
-                    time(row.user),
-                    -len(row.drawn),
-                ),
-            )
+            victim = max(found, key=lambda row: (time(row.user), -len(row.drawn)))
             rows.remove(victim)
             num_places[victim.user] -= 1
             victims.append(victim)
@@ -435,7 +426,7 @@ class Engine:
         self._kv.join(reading.kv, count)
         joined, reading.answers = reading.answers[:count], reading.answers[count:]
         for answer in joined:
-            answer.protected_until = len(answer.drawn) + _QUANTUM_TOKENS
+            answer.num_joined = len(answer.drawn)
         self._rows += joined
         if not reading.answers:
             queue = self._queues[reading.user]
