@@ -55,6 +55,11 @@ def test_requests_share_a_process_which_comes_back_after_a_kill(tmp_path: Path) 
     async def run() -> None:
         first, second = await asyncio.gather(text_of(generator, plain), text_of(generator, tuned))
         assert first != second
+        seconds: list[float] = []
+        async for _ in generator.generate(plain, "ada", seconds.append):
+            pass
+        assert len(seconds) > 5
+        assert 0 < sum(seconds) < 60
         assert generator.pid is not None
         assert os.getpriority(os.PRIO_PROCESS, generator.pid) == 10
 

@@ -96,9 +96,9 @@ class InferenceConfig(BaseModel):
     )
     cache_gb: Positive = Field(
         default=2.0,
-        description="per base: memory for keys and values of the tokens of answers under way and "
-        "their prompts. A single answer may take more; vLLM, which may not, answers with a shorter "
-        "context where the base's does not fit",
+        description="per base: memory for keys and values of the tokens of answers under way, of "
+        "paused ones and their prompts. A single answer may take more; vLLM, which may not, "
+        "answers with a shorter context where the base's does not fit",
     )
     vllm: VllmConfig | None = Field(
         default=None,

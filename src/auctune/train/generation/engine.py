@@ -14,7 +14,7 @@ had, or, where these are too large to be kept, with those of a second reading of
 
 import inspect
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -223,7 +223,7 @@ class Engine:
         else:
             assert isinstance(content, ReadRows)
             adapter = self._load(request.adapter)
-            pieces = self._score(id_, user, content, adapter)
+            pieces = self._score(id_, content, adapter)
             self._scorings.append(_Scoring(id_, user, adapter, pieces))
         self._users[id_], self._num_open[id_] = user, request.num_replies
         self._share.enter(user)
@@ -253,7 +253,7 @@ class Engine:
         """Read a part of a prompt and of a scored row; draw a token of each answer under way."""
         self.costs.clear()
         replies: list[Reply] = []
-        if (waiting := self._next()) is not None and isinstance(waiting, _Waiting):
+        if isinstance(waiting := self._next(), _Waiting):
             replies += self._begin(waiting)
         with torch.inference_mode():
             self._make_room()
@@ -272,17 +272,13 @@ class Engine:
         if not self._queues:
             return None
         first = self._queues[self._share.next(self._queues)][0]
-        for other in self._partly_read():
-            # To drop what has been read for another prompt would have both read for ever.
-            stored = self._stored_bytes() - self._token_bytes * _num_stored(first)
-            if stored + self._token_bytes * len(first.tokens) > self._max_cache_bytes:
-                first = other
+        num_read = first.num_read if isinstance(first, _Reading) else 0
+        num_bytes = self._token_bytes * len(first.tokens)
+        if not num_read and self._stored_bytes() + num_bytes > self._max_cache_bytes:
+            # Two prompts that do not fit together would be dropped for one another for ever.
+            partly = (one for one in self._readings() if one.num_read and not one.is_read)
+            first = next(partly, first)
         return None if self._victims(first) is None else first
-
-    def _partly_read(self) -> list[_Reading]:
-        heads = (queue[0] for queue in self._queues.values())
-        readings = (one for one in heads if isinstance(one, _Reading))
-        return [one for one in readings if one.num_read and not one.is_read]
 
     def _victims(self, waiting: _Waiting | _Reading) -> list[_Answer] | None:
         """Return what has to be paused for an answer to get a place, or None if it has to wait.
@@ -352,9 +348,7 @@ class Engine:
         self._products = None
         if adapter is None:
             return _BASE
-        queued = (one for queue in self._queues.values() for one in queue)
-        readings = (one for one in queued if isinstance(one, _Reading))
-        answers = (*self._rows, *(one.answers[0] for one in readings))
+        answers = (*self._rows, *(one.answers[0] for one in self._readings()))
         in_use = {one.adapter for one in answers} | {one.adapter for one in self._scorings}
         return self._pool.load(adapter, in_use)
 
@@ -372,9 +366,7 @@ class Engine:
         else:
             self._scorings.append(scoring)
 
-    def _score(
-        self, id_: str, user: str, content: ReadRows, adapter: str
-    ) -> Iterator[Piece | None]:
+    def _score(self, id_: str, content: ReadRows, adapter: str) -> Iterator[Piece | None]:
         """Yield the pieces of a reply, and None where others may take a step."""
         base, read = self._base, content.rows
         yield RowsRead(len(read), read.num_trained_tokens, content.questions)
@@ -386,16 +378,21 @@ class Engine:
             last = len(ids) - 1
             for first in range(0, last, self._chunk):
                 end = min(first + self._chunk, last)
-                self._charge(id_, user, READ_COST * (end - first))
+                self._charge({id_: end - first}, READ_COST)
                 products = self._route([adapter], end - first)
                 logits = self._logits(kv, ids[first:end].unsqueeze(0), products)
                 total.add(logits[0], tokenized.labels[first + 1 : end + 1])
                 yield RowScored(len(ids)) if end == last else None
         yield RowsScored(total.score())
 
-    def _charge(self, id_: str, user: str, cost: float) -> None:
-        self._share.begin(user, cost)
-        self.costs[id_] += cost
+    def _charge(self, num_tokens: Mapping[str, int], cost: float) -> None:
+        """Charge users for tokens of their requests, by id."""
+        by_user = Counter[str]()
+        for id_, count in num_tokens.items():
+            self.costs[id_] += cost * count
+            by_user[self._users[id_]] += count
+        for user, count in by_user.items():
+            self._share.begin(user, cost * count)
 
     def _read(self, reading: _Reading) -> Iterator[Reply]:
         """Read a part of a prompt; after the last one as many answers join as have places."""
@@ -404,7 +401,7 @@ class Engine:
         kv, first = reading.kv, reading.num_read
         if not reading.is_read:
             part = reading.tokens[first : first + self._chunk]
-            self._charge(reading.id, reading.user, READ_COST * len(part))
+            self._charge({reading.id: len(part)}, READ_COST)
             products = self._route([reading.answers[0].adapter], len(part))
             logits = self._pass(kv, torch.tensor([part], device=self._base.device), products)
             reading.num_read = first + len(part)
@@ -414,7 +411,7 @@ class Engine:
                 reading.logits = logits
         count = self._join(reading, victims)
         if reading.logits is not None:
-            self._charge(reading.id, reading.user, DRAW_COST * count)
+            self._charge({reading.id: count}, DRAW_COST)
             yield from self._draw(reading.logits.expand(count, -1), len(self._rows) - count)
 
     def _join(self, reading: _Reading, victims: Sequence[_Answer]) -> int:
@@ -454,26 +451,37 @@ class Engine:
         reading = _Reading(answer.request, answer.user, tokens, [answer], kv, len(tokens))
         self._queues.setdefault(answer.user, deque()).appendleft(reading)
 
+    def _readings(self) -> Iterator[_Reading]:
+        """Yield what has begun and has no place; in a queue it is before what has not begun."""
+        for queue in self._queues.values():
+            for one in queue:
+                if isinstance(one, _Waiting):
+                    break
+                yield one
+
     def _stored_bytes(self) -> int:
         """Return the bytes of keys and values, apart from padding."""
-        queued = (one for queue in self._queues.values() for one in queue)
-        return self._token_bytes * (sum(self._kv.lengths) + sum(map(_num_stored, queued)))
+        stored = sum(one.num_read for one in self._readings())
+        return self._token_bytes * (sum(self._kv.lengths) + stored)
 
     def _drop_stored(self) -> None:
         """Drop keys and values of what has no place until the rest fits; it is read again then."""
-        users = sorted(self._queues, key=self._share.time, reverse=True)
-        for one in (one for user in users for one in reversed(self._queues[user])):
-            if self._stored_bytes() <= self._max_cache_bytes:
-                return
-            if isinstance(one, _Reading) and one.is_read:
+        excess = self._stored_bytes() - self._max_cache_bytes
+        if excess <= 0:
+            return
+        # Those of the user who was served most will be needed last.
+        readings = reversed(list(self._readings()))
+        for one in sorted(readings, key=lambda one: -self._share.time(one.user)):
+            # What is being read is kept: see `_next`.
+            if excess > 0 and one.is_read:
+                excess -= self._token_bytes * one.num_read
                 one.kv, one.num_read, one.logits = KvBatch(self._base.device, 1), 0, None
 
     def _draw_next(self) -> Iterator[Reply]:
         """Pass the last token of each answer through the model, and draw the next one."""
         if self._products is None:
             self._products = self._route([answer.adapter for answer in self._rows], 1)
-        for id_, count in Counter(answer.request for answer in self._rows).items():
-            self._charge(id_, self._users[id_], DRAW_COST * count)
+        self._charge(Counter(answer.request for answer in self._rows), DRAW_COST)
         ids = torch.tensor([[one.drawn[-1]] for one in self._rows], device=self._base.device)
         yield from self._draw(self._pass(self._kv, ids, self._products), 0)
 
@@ -562,11 +570,6 @@ class Engine:
         self._rows[row] = self._rows[-1]
         self._rows.pop()
         self._products = None
-
-
-def _num_stored(one: _Waiting | _Reading) -> int:
-    """Return of how many tokens the keys and values of a prompt are here."""
-    return one.num_read if isinstance(one, _Reading) else 0
 
 
 def _last_logits(model: nn.Module) -> dict[str, int]:

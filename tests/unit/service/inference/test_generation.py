@@ -21,8 +21,10 @@ from auctune.domain.generation import (
 )
 from auctune.engine.generation import InferenceError
 from auctune.service.accounts.keys import Role
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig
+from auctune.service.inference.generation import WaitingRequests
 from support.serving import Clock, Served, make_file, make_zone, serving
 
 CONTEXT = 100
@@ -113,6 +115,37 @@ def test_no_prompt_is_answered_before_all_were_checked(served: Served) -> None:
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "prompt")
     assert scripted.started == []
     assert balance(served, key) == 0
+
+
+def test_probabilities_of_tokens_are_bounded_over_all_answers(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auctune.service.inference.generation.MAX_LOGPROBS", 2 * 3 * 9 * 6)
+    scripted, key = script(served), served.key("ada")
+    body = {"prompt": ["one", "two"], "n": 3, "logprobs": 5}
+    assert ask(served, key, **body).status_code == 200
+    refused = ask(served, key, **body | {"max_tokens": 10})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logprobs")
+    assert "asks for 360 probabilities of tokens at most; expected 324" in refused.text
+    assert len(scripted.started) == 2
+
+
+def test_a_user_who_has_too_many_requests_waiting_is_told_when_to_try_again() -> None:
+    now = [0.0]
+    waiting = WaitingRequests(2, lambda: now[0])
+    first, second = waiting.enter("a"), waiting.enter("a")
+    waiting.enter("b")
+    now[0] = 8.0
+    first()
+    first()
+    third = waiting.enter("a")
+    with pytest.raises(QuotaExceededError, match="2 requests for answers of yours") as error:
+        waiting.enter("a")
+    # Of 8 seconds for one, a twentieth is in the mean, and two wait.
+    assert error.value.retry_after == pytest.approx(8 / 20 / 2)
+    second()
+    third()
+    assert set(waiting._num_waiting) == {"b"}
 
 
 @pytest.mark.parametrize("stream", [True, False])
