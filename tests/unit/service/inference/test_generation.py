@@ -18,12 +18,15 @@ from auctune.domain.generation import (
     PromptRead,
     Request,
     RequestSize,
+    SamplingParams,
 )
 from auctune.engine.generation import InferenceError
 from auctune.service.accounts.keys import Role
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig
+from auctune.service.fair_queue import FairQueue, RequestUse, request_context
+from auctune.service.inference.catalog import Model
 from auctune.service.inference.generation import WaitingRequests
 from support.serving import Clock, Served, make_file, make_zone, serving
 
@@ -50,12 +53,13 @@ class ScriptedGenerator:
         return RequestSize(count, min(wanted, CONTEXT - count))
 
     async def generate(
-        self, request: Request, user: str, _on_seconds: Callable[[float], None]
+        self, request: Request, user: str, on_seconds: Callable[[float], None]
     ) -> AsyncGenerator[Piece]:
         size = await self.measure(request, user)
         assert isinstance(request, GenerationRequest)
         assert isinstance(request.prompt, str)
         self.started.append(request.prompt)
+        on_seconds(0.25)
         yield PromptRead(size.prompt_tokens)
         words = request.prompt.split()
         failing = int(words[1]) if words[0] == "fail" else None
@@ -128,6 +132,24 @@ def test_probabilities_of_tokens_are_bounded_over_all_answers(
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logprobs")
     assert "asks for 360 probabilities of tokens at most; expected 324" in refused.text
     assert len(scripted.started) == 2
+
+
+def test_what_the_process_used_counts_for_its_request_whose_gate_is_free(served: Served) -> None:
+    script(served)
+    who = served.service.accounts.authenticate(served.key("ada"))
+    assert who is not None
+    requests = [GenerationRequest(prompt="one", params=SamplingParams(max_tokens=2))] * 3
+
+    async def run() -> tuple[float, int]:
+        gate, use = FairQueue("requests", 1, 1), RequestUse("ada")
+        async with gate.place("ada") as use.gate:
+            with request_context(use):
+                model = Model("tiny", "tiny", 0.0, "auctune")
+                async for _ in served.service.generation.generate(model, who, requests):
+                    pass
+            return use.process_seconds, gate._num_free
+
+    assert served.run(run) == (0.75, 1)
 
 
 def test_a_user_who_has_too_many_requests_waiting_is_told_when_to_try_again() -> None:

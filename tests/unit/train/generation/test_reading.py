@@ -40,7 +40,7 @@ def test_prompts_that_cannot_be_short_enough_are_refused_before_they_are_tokeniz
     tmp_path: Path,
 ) -> None:
     base = build_base(tmp_path / "base", "llama")
-    reader = replace(RequestReader.of(base), tokenizer=None)  # type: ignore[arg-type]
+    reader = replace(RequestReader.of(base), tokenizer=None)
     text = "\u20ac" * (64 * 64 // 3 + 1)
     for place, request in (
         ("prompt", GenerationRequest(prompt=text)),
