@@ -29,7 +29,7 @@ help:
 	@echo "             RESULTS=FOLDER has all that is written, build/gpu by default"
 	@echo "make soak    zones of all kinds, four Ray nodes, random bids and faults; then log, ledger and"
 	@echo "             clients are compared: 10 minutes, or MINUTES=60, and until all jobs are over;"
-	@echo "             SEED=N repeats the draws"
+	@echo "             SEED=N repeats the draws. Then one user beside seven: minutes"
 	@echo "make experiments  data, charts and tables of docs/explanation/experiments-*.md: hours"
 	@echo "             JOB_LOGS='FILES' SPOT_DATA=FOLDER: job logs and spot records, kept elsewhere"
 	@echo "make docs    the site of these pages, in build/site/index.html"
@@ -141,6 +141,7 @@ bench: $(READY) build/trl/.ready
 	$(BIN)/python benchmarks/timeshare.py
 	$(BIN)/python benchmarks/service_load.py
 	$(BIN)/python benchmarks/service_restart.py
+	$(BIN)/python benchmarks/tenants.py
 
 # Ends at once where there is no GPU. WHEELS, a folder of benchmarks/gpu_wheels.sh, in place of
 # .venv: for a machine without network, with the torch that it has.
@@ -157,6 +158,7 @@ SOAK_MINUTES ?= 10
 MINUTES ?= $(SOAK_MINUTES)
 soak: $(READY)
 	$(BIN)/python benchmarks/service_soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python benchmarks/tenants.py --seconds 5 --kinds "all together" --jobs 100 --files 20
 
 # Logs and records are not part of this repository: without them their tables keep what they have.
 WELFARE := $(BIN)/python experiments/pdftsp/run_all.py

@@ -29,7 +29,8 @@ from auctune.train.cost_model import (
     margin_of,
     predict_left_out,
 )
-from auctune.train.profile import Effort, SyntheticWorkload, _Measurement
+from auctune.train.profile import Effort, _Measurement
+from auctune.train.synthetic_workload import SyntheticWorkload
 from random_bases import random_gpt2_small
 
 QUANTILES = (0.0, 0.1, 0.5, 0.9, 1.0)
@@ -50,10 +51,10 @@ def measure(base: Base, folder: Path, seconds: float, num_loads: int) -> tuple[T
     sweep = measurement.sweep()
     budget = choose_budget(sweep)
     ranks = measurement.mix_ranks(0, 16.0)
-    fitted = measurement.loads(sweep, budget, ranks)
+    fitted = measurement.mixed_rounds(sweep, budget, ranks)
     others = replace(measurement, effort=replace(effort, mixes=num_loads, seconds=1e6), seed=1)
-    others._most = measurement._most
-    seen = others.loads(sweep, budget, ranks)
+    others._max_round_tokens = measurement._max_round_tokens
+    seen = others.mixed_rounds(sweep, budget, ranks)
     passes = measurement.passes(sweep)
     costs = {
         "line in tokens": RoundCost(*fit_line(sweep)),

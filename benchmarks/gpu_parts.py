@@ -22,7 +22,7 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from auctune.device_profile import JobWork, Profile, read_profile
+from auctune.device_profile import Profile, job_token_cost, read_profile
 from auctune.domain.data_size import DataSize
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.base_place import base_cache
@@ -293,9 +293,9 @@ def filling_job(fixture: Fixture, profile: Profile, tokens: int, rank: int) -> L
     lengths = [len(row) for row in fixture.rows(like)]
     squares = sum(length**2 for length in lengths)
     size = DataSize(len(lengths), sum(lengths) / len(lengths), square_tokens=squares / len(lengths))
-    batch, work = profile.batch(like, size), JobWork.of(like, size, [profile])
+    batch, cost = profile.batch(like, size), job_token_cost(like, size, [profile])
     sold = GROUP_SLOTS * profile.throughput(MARKET_SLOT_SECONDS, SAMPLE_TOKENS, batch)
-    room = int(work.tokens(sold, SAMPLE_TOKENS) / EPOCHS)
+    room = int(sold * SAMPLE_TOKENS / cost / EPOCHS)
     num_rows = 2 * room // int(size.mean_tokens) + 1
     job = fixture.job(rows, longest, shortest=SHORTEST, rank=rank, num_rows=num_rows)
     ends = itertools.accumulate(len(row) for row in fixture.rows(job))

@@ -15,16 +15,16 @@ A token of a job of P parameters, with n tokens an optimizer batch, is sold as
 
     v = (a / m + b + c / n + d P + q sum l_j^2 / n) / u
 
-of these. With h seconds for a task that stays on the node, margin e and samples of s tokens,
+of these. With h seconds to load a task and write its checkpoint, margin e and samples of s tokens,
 
     C = (slot - k h) (1 - e) / (u s)                       samples per slot, k tasks in turn
     s_i = min(alone, share C)                              samples per slot of one task
     alone = (slot - h) (1 - e) n v / (s t(n))              t(n) of ceil(n / m) passes
 
-and a job is sold the time to load it once beside its tokens. A task of rank r takes r * (features
-in + out of its modules) * bytes per parameter of memory, next to r_b, the base with one
-micro-batch's activations (Zheng et al., ICPP 2024, constraint 4g counts both). It is a JSON file;
-this module needs no torch.
+A plan may change a task's node from slot to slot, or leave slots out, so each slot has the time to
+load its tasks. A task of rank r takes r * (features in + out of its modules) * bytes per parameter
+of memory, next to r_b, the base with one micro-batch's activations (Zheng et al., ICPP 2024,
+constraint 4g counts both). It is a JSON file; this module needs no torch.
 """
 
 import hashlib
@@ -144,7 +144,8 @@ class Profile:
     Attributes:
         memory_gb: what base and tasks can share (C_km); of each device, where there are several.
         base_weights_gb: the base's weights.
-        activations_gb: of one micro-batch at the token budget, at the peak of its pass.
+        activations_gb: of one micro-batch at the token budget, at the peak of its pass, and what
+            CUDA graphs keep.
         features: input and output features, summed over a module's layers, by its name in the
             model with a * for each layer's number; of all modules that can be adapted.
         default_modules: names of those that get an adapter if a task names none.
@@ -164,8 +165,8 @@ class Profile:
             too little rather than too much.
         adapter_seconds, parameter_seconds, square_seconds: c, d and q of the time of a pass.
         row_tokens: of the rows of the sweep's longer passes (l).
-        resident_seconds: that a task which stays loaded takes from training, to write its
-            checkpoint (h); `None`: each slot takes all tasks up and puts them away.
+        resident_seconds: that a task takes from training while its checkpoint is written; `None`:
+            nothing is trained then, and tasks are put away at the end of each slot.
     """
 
     __pydantic_config__ = STRICT
@@ -289,9 +290,8 @@ class Profile:
     @property
     def task_overhead_seconds(self) -> float:
         """h: what a task takes of a slot, besides its passes."""
-        if self.resident_seconds is None:
-            return self._switch_seconds
-        return self.resident_seconds
+        stay = self.suspend_seconds if self.resident_seconds is None else self.resident_seconds
+        return self.task_load_seconds + stay
 
     def batch(self, training: TrainingConfig, size: DataSize, rows: float | None = None) -> Batch:
         """Return an average batch of a job.
@@ -316,7 +316,9 @@ class Profile:
         tokens = tokens or self.micro_batch_tokens
         modules = () if self.default_modules else tuple(self.features)
         parameters = REFERENCE_RANK * self.adapted_features(modules) if self.features else 0
-        return Batch(tokens, parameters, tokens * min(tokens, self.row_tokens))
+        # Each device has a row of the sweep's smallest passes.
+        row_tokens = max(1, min(tokens // self.origin.num_devices, self.row_tokens))
+        return Batch(tokens, parameters, tokens * row_tokens)
 
     def batch_seconds(self, batch: Batch) -> float:
         """Return the seconds of an optimizer batch alone on the device, at the speed sold."""
@@ -349,7 +351,7 @@ class Profile:
             sample_tokens: of a sample, in tokens of the sweep, > 0.
 
         Raises:
-            InputError: if a slot is too short to take tasks up and put them away.
+            InputError: if a slot is too short to load tasks and write their checkpoints.
         """
         check_positive(sample_tokens, "sample_tokens", "tokens of a sample > 0")
         usable = self._usable_seconds(slot_seconds, self.tasks_per_slot)
@@ -373,17 +375,6 @@ class Profile:
         compute = self.compute(slot_seconds, sample_tokens)
         alone = self._usable_seconds(slot_seconds, 1) * self.tokens_per_second(batch)
         return min(alone * self.token_cost(batch) / sample_tokens, share * compute)
-
-    def load_tokens(self, batch: Batch) -> float:
-        """Return what it takes to load a task of such batches once, in tokens of the sweep.
-
-        A checkpoint is as large as its adapter; small ones take as long as that of the sweep's job.
-        """
-        if self.resident_seconds is None:
-            # Each slot has the time to take up all of its tasks.
-            return 0.0
-        size = batch.parameters / max(1.0, self.reference_batch().parameters)
-        return self.task_load_seconds * max(1.0, size) * self.tokens_per_second()
 
     def task_memory_gb(
         self,
@@ -437,20 +428,15 @@ class Profile:
         return check_json(_ADAPTER, text, place)
 
     def _usable_seconds(self, slot_seconds: float, num_tasks: int) -> float:
-        # The first slot of tasks takes all of them up.
-        switching = num_tasks * max(self._switch_seconds, self.task_overhead_seconds)
-        if not slot_seconds > switching:
+        overhead = num_tasks * self.task_overhead_seconds
+        if not slot_seconds > overhead:
             raise InputError(
                 "slot_seconds",
-                f"{slot_seconds:g} is too short to switch {num_tasks} tasks",
-                f"more than {switching:.3g}",
+                f"{slot_seconds:g} is too short to load {num_tasks} tasks and write their "
+                "checkpoints",
+                f"more than {overhead:.3g}",
             )
-        return slot_seconds - num_tasks * self.task_overhead_seconds
-
-    @property
-    def _switch_seconds(self) -> float:
-        """Seconds to take a task up and put it away."""
-        return self.task_load_seconds + self.suspend_seconds
+        return slot_seconds - overhead
 
     def _measured_seconds(self, batch: Batch) -> float:
         """Seconds of a batch alone on the device, at the speed measured."""
@@ -466,39 +452,12 @@ class Profile:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class JobWork:
-    """What a job is sold as, in tokens of the sweep.
+def job_token_cost(training: TrainingConfig, size: DataSize, profiles: Iterable[Profile]) -> float:
+    """Return what a token of a job is sold as, in tokens of the sweep.
 
-    Attributes:
-        token_cost: of a token of the job.
-        load_tokens: to load the job.
+    The job may run on any of the devices: it is the one on which a token costs most that counts.
     """
-
-    token_cost: float
-    load_tokens: float
-
-    @classmethod
-    def of(cls, training: TrainingConfig, size: DataSize, profiles: Iterable[Profile]) -> "JobWork":
-        """Return the work of a job that may run on any of the devices: where it costs most."""
-        pairs = [(profile, profile.batch(training, size)) for profile in profiles]
-        return cls(
-            max(profile.token_cost(batch) for profile, batch in pairs),
-            max(profile.load_tokens(batch) for profile, batch in pairs),
-        )
-
-    def samples(self, size: DataSize, epochs: int, sample_tokens: float) -> float:
-        """Return the work of so many epochs, in samples of so many tokens of the sweep."""
-        load = self.load_tokens / sample_tokens
-        return load + size.samples(epochs, sample_tokens) * self.token_cost
-
-    def load_share(self, size: DataSize, epochs: int, sample_tokens: float) -> float:
-        """Return the share of the work that loading the job is; arguments as of `samples`."""
-        return self.load_tokens / sample_tokens / self.samples(size, epochs, sample_tokens)
-
-    def tokens(self, samples: float, sample_tokens: float) -> float:
-        """Return how many of the job's tokens its first `samples` samples train."""
-        return max(0.0, samples * sample_tokens - self.load_tokens) / self.token_cost
+    return max(profile.token_cost(profile.batch(training, size)) for profile in profiles)
 
 
 def adapted_features(features: Mapping[str, int], target_modules: Iterable[str]) -> int:

@@ -566,7 +566,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
         assert float(http.get("/v1/ledger").json()["balance"]) == 0
 
 
-def test_one_users_searches_through_all_jobs_take_one_thread_at_a_time(
+def test_reads_of_one_user_leave_a_thread_to_others_however_long_they_take(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, other = served.key("seeker"), served.key("other")
@@ -581,7 +581,6 @@ def test_one_users_searches_through_all_jobs_take_one_thread_at_a_time(
         return scan(pages, owner, *rest, **more)
 
     monkeypatch.setattr(Queries, "jobs", slow_scan)
-    monkeypatch.setattr("auctune.service.http.routes.jobs._SCAN_PAGE", 1)
 
     def search(_: int) -> list[str]:
         with served.http(key) as http:

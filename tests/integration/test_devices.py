@@ -3,6 +3,8 @@
 import json
 import os
 import queue
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -218,9 +220,10 @@ def training_node(
 ) -> Iterator[tuple[WorkerProcess, "queue.SimpleQueue[Any]", int]]:
     """A node's worker in the midst of a slot, its messages, and its second device's process."""
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    node = start_node(settings_of(folder, 2), inbox.put)
+    node = start_node(settings_of(folder, 2), inbox.put, log=tmp_path / "node.log")
     try:
         await_message(inbox, NodeReady)
+        assert (tmp_path / "node-device-2.log").is_file()
         job = LoraJob("a", write_rows(tmp_path / "a.jsonl", 8, 1), epochs=10**6, batch_size=4)
         quota = TaskQuota(job, tmp_path / "work", 0, 10**6, tmp_path / "adapter")
         node.send(TrainSlotRequest(0, (quota,)))
@@ -275,6 +278,26 @@ def test_the_speed_and_memory_of_several_devices_are_measured_together(folder: P
     assert all(point.tokens % 2 == 0 for point in profile.sweep)
     # Each process holds the base in the memory that they share.
     assert profile.memory_gb < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e9
+
+
+STUCK = """
+import threading
+from auctune.engine import measure
+from auctune.train.multilora.device_group import DeviceLostError
+
+measure._STUCK_SECONDS = 0.0
+with measure._exit_if_stuck() as on_lost:
+    on_lost(DeviceLostError("device 2 of 2 ended: killed by SIGKILL"))
+    threading.Event().wait()
+"""
+
+
+def test_a_measurement_that_waits_for_a_process_that_has_ended_ends() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=WAIT_SECONDS
+    )
+    assert done.returncode == 1
+    assert done.stderr == "auctune: device 2 of 2 ended: killed by SIGKILL\n"
 
 
 def test_a_device_whose_process_ends_is_named(

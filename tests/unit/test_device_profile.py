@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from auctune.device_profile import (
     Batch,
-    JobWork,
     Mix,
     Origin,
     Profile,
     SweepPoint,
+    job_token_cost,
     physical_devices,
     read_profile,
     write_profile,
@@ -112,7 +112,6 @@ def test_a_profile_without_terms_sells_all_tokens_alike(batch: Batch) -> None:
     old = Profile.from_json(json.dumps(data), "p.json")
     assert old == PROFILE
     assert old.token_cost(batch) == 1.0
-    assert old.load_tokens(batch) == 0.0
 
 
 def test_a_token_is_sold_as_what_it_takes_beside_one_of_the_sweep() -> None:
@@ -162,35 +161,33 @@ def test_a_batch_of_a_job_has_its_rank_modules_and_rows() -> None:
     assert PROFILE.batch(training, DataSize(40, 25.0), 2) == Batch(50, 16 * 7000, 2 * 625.0)
 
 
-def test_a_task_that_stays_is_charged_its_checkpoint_and_a_job_its_load() -> None:
-    usable = 10 - 4 * 0.1
+def test_a_slot_has_the_time_to_load_its_tasks_and_to_write_their_checkpoints() -> None:
+    usable = 10 - 4 * (0.3 + 0.1)
     speed = DETAILED.tokens_per_second()
     assert DETAILED.compute(10, 50) == pytest.approx(usable * speed / 50)
-    # An adapter as large as that of the sweep, or smaller, is loaded in 0.3 s.
-    assert DETAILED.load_tokens(Batch(1, 0, 0)) == pytest.approx(0.3 * speed)
-    assert DETAILED.load_tokens(Batch(1, 64_000, 0)) == pytest.approx(0.6 * speed)
-    # In the first slot all tasks are loaded.
-    with pytest.raises(InputError, match="2 is too short to switch 4 tasks; expected more than 2"):
-        DETAILED.compute(2, 50)
+    expected = "1.6 is too short to load 4 tasks and write their checkpoints; expected more than"
+    with pytest.raises(InputError, match=f"{expected} 1.6"):
+        DETAILED.compute(1.6, 50)
     waiting = dataclasses.replace(DETAILED, checkpoint_seconds=0.4).waiting_for_checkpoints()
     assert waiting.resident_seconds == 0.4
     assert waiting.waiting_for_checkpoints() == waiting
     assert PROFILE.waiting_for_checkpoints() == PROFILE
 
 
-def test_the_work_of_a_job_is_that_on_the_slowest_device() -> None:
-    slow = dataclasses.replace(DETAILED, parameter_seconds=1e-6, task_load_seconds=0.1)
+def test_rows_of_the_sweeps_small_passes_are_shared_by_devices() -> None:
+    four = dataclasses.replace(DETAILED, origin=dataclasses.replace(ORIGIN, num_devices=4))
+    assert DETAILED.reference_batch(40).square_tokens == 40 * 40
+    assert four.reference_batch(40).square_tokens == 40 * 10
+    assert four.reference_batch(400).square_tokens == 400 * 50
+
+
+def test_a_token_of_a_job_costs_what_it_costs_on_the_slowest_device() -> None:
+    slow = dataclasses.replace(DETAILED, parameter_seconds=1e-6)
     training, size = TrainingConfig(rank=64, epochs=3), DataSize(40, 25.0)
-    work = JobWork.of(training, size, [DETAILED, slow])
-    batch = slow.batch(training, size)
-    assert work.token_cost == slow.token_cost(batch)
-    assert work.load_tokens == DETAILED.load_tokens(batch)
-    samples = work.samples(size, 3, 50)
-    assert samples == pytest.approx((3000 * work.token_cost + work.load_tokens) / 50)
-    assert work.tokens(samples, 50) == pytest.approx(3000)
-    # Nothing is trained before it is loaded.
-    assert work.tokens(work.load_tokens / 100, 50) == 0
-    assert JobWork.of(training, size, [PROFILE]) == JobWork(1.0, 0.0)
+    cost = job_token_cost(training, size, [DETAILED, slow])
+    assert cost == slow.token_cost(slow.batch(training, size))
+    assert cost > DETAILED.token_cost(DETAILED.batch(training, size))
+    assert job_token_cost(training, size, [PROFILE]) == 1.0
 
 
 def test_a_share_of_a_device_takes_longer_for_everything() -> None:
@@ -217,7 +214,7 @@ def test_memory_of_base_and_tasks() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: PROFILE.compute(2, 50), "slot_seconds: 2 is too short to switch 4 tasks"),
+        (lambda: PROFILE.compute(2, 50), "slot_seconds: 2 is too short to load 4 tasks"),
         (lambda: PROFILE.compute(math.nan, 50), "slot_seconds: nan is too short"),
         (lambda: PROFILE.compute(10, 0), "sample_tokens: 0; expected tokens of a sample > 0"),
         (

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from auctune.device_profile import JobWork, Profile
+from auctune.device_profile import Profile, job_token_cost
 from auctune.domain import Money
 from auctune.service.accounts.keys import Principal
 from auctune.service.datasets.repairer import DatasetQuote
@@ -54,14 +54,14 @@ class FcfsGateway(MenuGateway[FcfsZone, FcfsBid, DatasetQuote, int]):
         check_adapter(training, self._profile, self._max_adapter_gb)
         batch = self._profile.batch(training, size)
         tokens_per_slot = self._profile.throughput(self.clock.slot_seconds, 1, batch, 1)
-        work = JobWork.of(training, size, [self._profile])
+        work = size.samples(training.epochs, 1) * job_token_cost(training, size, [self._profile])
         limit = submission.record["bid"]
         return FcfsBid(
             **self._bid_fields(submission),
             size=size,
             limit=None if limit is None else Money(limit),
             deadline=submission.record["deadline"],
-            num_slots=math.ceil(work.samples(size, training.epochs, 1) / tokens_per_slot),
+            num_slots=math.ceil(work / tokens_per_slot),
         )
 
     async def _menu(

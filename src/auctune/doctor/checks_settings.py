@@ -91,8 +91,7 @@ def check_profiles(at: Installation) -> Iterator[Finding]:
 
 def _given_profile_finding(path: Path, need: "DeviceRequirement", place: str) -> Finding:
     device = need.device
-    several = f" --devices {need.num_devices}" if need.num_devices > 1 else ""
-    fix = f"run auctune profile --device {device}{several} --out {path}"
+    fix = f"run auctune profile --device {device}{_options(need)} --out {path}"
     try:
         profile = read_profile(path)
     except InputError as caught:
@@ -100,6 +99,10 @@ def _given_profile_finding(path: Path, need: "DeviceRequirement", place: str) ->
     if profile.origin.device != device.partition(":")[0]:
         message = f"{path} was measured on {profile.origin.device}, but {place} is for {device}"
         return error(message, fix)
+    try:
+        profile.check_settings(str(path), need.gradient_checkpointing, need.num_devices)
+    except InputError as caught:
+        return error(str(caught), fix)
     other = processor_warning(profile)
     if other is not None:
         return warn(f"{path} {other}", fix)
@@ -109,6 +112,17 @@ def _given_profile_finding(path: Path, need: "DeviceRequirement", place: str) ->
     for warning in profile.warnings():
         return warn(f"{path}: {warning}", fix)
     return ok(f"{path}: {profile.origin.device_name}, {profile.origin.measured_at}")
+
+
+def _options(need: "DeviceRequirement") -> str:
+    """Return the options of `auctune profile` for what is not as by default."""
+    options = {
+        "devices": (need.num_devices, 1),
+        "backend": (need.backend, "auto"),
+        "gradient-checkpointing": (need.gradient_checkpointing, 0),
+    }
+    changed = {name: value for name, (value, default) in options.items() if value != default}
+    return "".join(f" --{name} {value}" for name, value in changed.items())
 
 
 def _measured_profile_findings(files: Iterable[Path]) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, select, update
 
 from auctune.domain import AuctuneError
 from auctune.service.event_writer import job_record, read_job
+from auctune.service.fair_queue import in_thread
 from auctune.service.jobs.fine_tuned import checkpoint_name, job_of, model_name, split_name
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
@@ -25,6 +26,7 @@ from auctune.service.storage.committer import durable
 from auctune.service.storage.engine import Store
 from auctune.service.storage.event_log import EVENT_COLUMNS, checksum, read_row
 from auctune.service.storage.events import Record
+from auctune.service.storage.job_metadata import metadata_rows
 from auctune.service.storage.snapshots import holds_any
 from auctune.service.storage.tables import entries, events, idempotency_keys, snapshots
 from auctune.service.storage.upcasting import VERSION
@@ -140,7 +142,7 @@ async def erase(service: Service, user: str) -> dict[str, int]:
 
 async def _erase_files(service: Service, user: str) -> int:
     count = 0
-    while files := (await service.files.page(user, _PAGE, None, None, False)).items:
+    while files := (await in_thread(service.files.page, user, _PAGE, None, None, False)).items:
         for record in files:
             await service.files.delete(record)
             count += 1
@@ -150,7 +152,7 @@ async def _erase_files(service: Service, user: str) -> int:
 async def _jobs(service: Service, user: str) -> AsyncIterator[Row]:
     after, has_more = None, True
     while has_more:
-        page = await asyncio.to_thread(service.queries.jobs, user, _PAGE, after)
+        page = await in_thread(service.queries.jobs, user, _PAGE, after)
         for row in page.items:
             yield row
             after = row.id
@@ -159,9 +161,11 @@ async def _jobs(service: Service, user: str) -> AsyncIterator[Row]:
 
 async def _erase_jobs(service: Service, user: str, names: Names) -> None:
     async for row in _jobs(service, user):
-        erased = _job_without_text(row, names)
-        await durable(service.committer, WriteBatch().upsert(tables.jobs, erased))
-        if read_job(row).body["request"].get("integrations"):
+        erased, request = _job_without_text(row, names), read_job(row).body["request"]
+        batch = WriteBatch().upsert(tables.jobs, erased)
+        batch.remove(tables.job_metadata, *metadata_rows(row.seq, user, request.get("metadata")))
+        await durable(service.committer, batch)
+        if request.get("integrations"):
             await service.wandb.forget(row.id)
         for path in (service.work / row.zone).glob(f"{row.id}*"):
             await asyncio.to_thread(_remove, path)
@@ -181,7 +185,7 @@ async def _erase_events(service: Service, user: str, keys: Sequence[str], names:
         events.c.job.in_(jobs[first : first + _JOBS_PER_BATCH])
         for first in range(0, len(jobs), _JOBS_PER_BATCH)
     ]
-    charges = await asyncio.to_thread(_charges, store, user)
+    charges = await in_thread(_charges, store, user)
     chosen += [
         events.c.seq.in_(charges[first : first + _CHARGES_PER_BATCH])
         for first in range(0, len(charges), _CHARGES_PER_BATCH)

@@ -18,6 +18,7 @@ from auctune.service.storage.batch import StoreError, WriteBatch
 from auctune.service.storage.committer import Committer
 from auctune.service.storage.event_log import checksum
 from auctune.service.storage.events import ZoneEvent
+from auctune.service.storage.job_metadata import metadata_rows
 from auctune.service.storage.read_model import Effects, JobReadModel, Status
 from auctune.service.storage.upcasting import VERSION
 from auctune.service.webhooks.dispatcher import WEBHOOK_EVENTS
@@ -101,10 +102,13 @@ class LogWriter:
                 )
         if alerts:
             batch.upsert(tables.meta, *(alert.row() for alert in alerts))
-        new = (row for event, change in happened for row in change.rows if row.seq == event.seq)
+        new = [row for event, change in happened for row in change.rows if row.seq == event.seq]
         has_new_runs = mark_runs(batch, new)
         if rows:
             batch.upsert(tables.jobs, *(job_record(row) for row in rows.values()))
+        for row in new:
+            of_row = metadata_rows(row.seq, row.owner, row.body["request"].get("metadata"))
+            batch.insert(tables.job_metadata, *of_row)
         self._committer.submit(batch)
 
 

@@ -7,37 +7,35 @@ gate when it begins to wait for something else.
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import Executor
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from auctune.domain.fair_share import FairShare
 from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.request_scope import current_request
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Of the mean cost of a queue's work, the share of the newest.
 _NEWEST_SHARE = 0.05
-# A gigabyte that is received or sent counts as ten seconds.
-_SECONDS_PER_BYTE = 1e-8
 
 
 class FairQueue:
     """A number of places that users share, for one event loop.
 
     A free place goes to the waiting user who has used least, for its weight: see `FairShare`. A
-    user's own work keeps its order. Alone, a user may hold all places.
+    user's own work keeps its order. Of several places, the last free one is for who holds none: so
+    there is one for who comes next, however long the others are held.
 
     Args:
         what: name of what takes places, for errors, in the plural.
         num_places: in all.
         max_waiting: that a user may have waiting.
-        weight: of a user, above 0; None: all have the same.
         now: a monotonic clock, in seconds.
     """
 
@@ -46,14 +44,16 @@ class FairQueue:
         what: str,
         num_places: int,
         max_waiting: int,
-        weight: Callable[[str], float] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.num_places = num_places
         self._what, self._max_waiting = what, max_waiting
-        self._share = FairShare() if weight is None else FairShare(weight)
+        # Those that are not 1, as the newest requests have them.
+        self._weights: dict[str, float] = {}
+        self._share = FairShare(lambda user: self._weights.get(user, 1.0))
         self.now = now
         self._num_free = num_places
+        self._held = Counter[str]()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._mean_cost = self._mean_seconds = 0.0
 
@@ -73,14 +73,19 @@ class FairQueue:
         Raises:
             QuotaExceededError: if too much of the user waits already.
         """
-        if (request := current_request()) is not None and request.gate is not None:
-            request.gate.free()
+        if (request := current_request()) is not None:
+            if request.gate is not None:
+                request.gate.free()
+            if request.weight != 1.0:
+                self._weights[user] = request.weight
+            else:
+                self._weights.pop(user, None)
         if is_limited:
             self._check_room(user)
         self._share.enter(user)
         try:
-            if self._num_free:
-                self._num_free -= 1
+            if self._may_take(user):
+                self._take(user)
             else:
                 await self._wait(user)
             self._share.begin(user, self._mean_cost)
@@ -136,11 +141,7 @@ class FairQueue:
     ) -> T:
         async with self.place(user, is_limited=is_limited):
             begun.set_result(None)
-            loop = asyncio.get_running_loop()
-            result, seconds = await loop.run_in_executor(executor, partial(_timed, work))
-            if (request := current_request()) is not None:
-                request.thread_seconds += seconds
-            return result
+            return await _counted(executor, work)
 
     def _check_room(self, user: str) -> None:
         num_waiting = len(self._waiting.get(user, ()))
@@ -160,7 +161,7 @@ class FairQueue:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 # Cancelled after it got its place.
-                self._free()
+                self._free(user)
             elif (queue := self._waiting.get(user)) is not None and turn in queue:
                 self._drop(user, turn)
             raise
@@ -171,16 +172,27 @@ class FairQueue:
         if not queue:
             del self._waiting[user]
 
-    def _free(self) -> None:
-        """Give a place to whose turn it is, or keep it free."""
-        while self._waiting:
-            user = self._share.next(self._waiting)
-            turn = self._waiting[user][0]
-            self._drop(user, turn)
-            if not turn.cancelled():
-                turn.set_result(None)
-                return
+    def _may_take(self, user: str) -> bool:
+        is_last = self._num_free == 1 and self.num_places > 1
+        return self._num_free > 0 and not (is_last and self._held[user])
+
+    def _take(self, user: str) -> None:
+        self._num_free -= 1
+        self._held[user] += 1
+
+    def _free(self, user: str) -> None:
+        """Take a user's place back, and give it to whose turn it is."""
         self._num_free += 1
+        self._held[user] -= 1
+        if not self._held[user]:
+            del self._held[user]
+        while able := [one for one in self._waiting if self._may_take(one)]:
+            following = self._share.next(able)
+            turn = self._waiting[following][0]
+            self._drop(following, turn)
+            if not turn.cancelled():
+                self._take(following)
+                turn.set_result(None)
 
     def _observe(self, cost: float, seconds: float) -> None:
         self._mean_cost += _NEWEST_SHARE * (cost - self._mean_cost)
@@ -212,7 +224,7 @@ class Place:
             # First, as it counts for whose turn it is now.
             self.settle()
             self._queue._observe(self._charged, self._seconds)
-            self._queue._free()
+            self._queue._free(self.user)
 
     def settle(self) -> None:
         """Add to what the user has used what the block has cost since the last call."""
@@ -222,32 +234,17 @@ class Place:
         self._charged = cost
 
 
-@dataclass(slots=True)
-class RequestUse:
-    """What one request has used.
+async def in_place(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what `work` returns, in a thread, for a request that has a place for it."""
+    return await _counted(None, partial(work, *args, **kwargs))
 
-    Attributes:
-        user: who sent it; all of a user's keys share.
-        gate: place before the routes; None before it has one.
-        loop_seconds: on the event loop.
-        thread_seconds: of threads that worked for it.
-        process_seconds: of child processes.
-        bytes_in, bytes_out: of bodies.
-    """
 
-    user: str
-    gate: Place | None = None
-    loop_seconds: float = 0.0
-    thread_seconds: float = 0.0
-    process_seconds: float = 0.0
-    bytes_in: int = 0
-    bytes_out: int = 0
-
-    @property
-    def cost(self) -> float:
-        """All of it in seconds."""
-        seconds = self.loop_seconds + self.thread_seconds + self.process_seconds
-        return seconds + (self.bytes_in + self.bytes_out) * _SECONDS_PER_BYTE
+async def _counted(executor: Executor | None, work: Callable[[], T]) -> T:
+    loop = asyncio.get_running_loop()
+    result, seconds = await loop.run_in_executor(executor, partial(_timed, work))
+    if (request := current_request()) is not None:
+        request.use.thread_seconds += seconds
+    return result
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -261,19 +258,28 @@ def _retrieve(task: "asyncio.Task[Any]") -> None:
         task.exception()
 
 
-_request: ContextVar[RequestUse | None] = ContextVar("request", default=None)
+class ReadThreads:
+    """Threads that read the database for requests; what else runs in threads waits for none.
+
+    Args:
+        num_threads: at most.
+    """
+
+    def __init__(self, num_threads: int = 4) -> None:
+        self._executor = ThreadPoolExecutor(num_threads, "reads")
+        self._queue = FairQueue("reads", num_threads, 0)
+
+    async def run(self, user: str, work: Callable[[], T]) -> T:
+        """Run `work` in one of the threads when it is this user's turn."""
+        return await self._queue.run(self._executor, user, work, is_limited=False)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-def current_request() -> RequestUse | None:
-    """Return the request in whose name this runs; None: the service itself."""
-    return _request.get()
-
-
-@contextmanager
-def request_context(use: RequestUse) -> Iterator[None]:
-    """Have what the block does, and the tasks that it starts, run in a request's name."""
-    token = _request.set(use)
-    try:
-        yield
-    finally:
-        _request.reset(token)
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a read returns, in a thread: a request's when it is its user's turn."""
+    request = current_request()
+    if request is None or request.user is None:
+        return await asyncio.to_thread(work, *args, **kwargs)
+    return await request.reads.run(request.user, partial(work, *args, **kwargs))

@@ -8,7 +8,6 @@ The team is that of the user when the job was submitted or the answer requested,
 costs of past months stay as they are when a user changes teams.
 """
 
-import asyncio
 import csv
 import io
 import re
@@ -24,6 +23,7 @@ import orjson
 from auctune.domain import InputError, Money
 from auctune.domain.money import STEP, ZERO
 from auctune.service.config.models import BillingConfig
+from auctune.service.fair_queue import in_thread
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
 from auctune.service.storage import Queries, Row
@@ -130,12 +130,12 @@ async def export(service: Service, month: Month, user: str | None) -> AsyncItera
     """Yield the file of a month in parts: of one user, or of all if `user` is None."""
     yield _to_csv([dict(zip(COLUMNS, COLUMNS, strict=True))])
     if user is None:
-        accounts = await asyncio.to_thread(service.queries.accounts, user_account(""))
+        accounts = await in_thread(service.queries.accounts, user_account(""))
     else:
         accounts = [user_account(user)]
     for account in accounts:
         charges = _AccountCharges(service, account, month)
-        yield await asyncio.to_thread(charges.read)
+        yield await in_thread(charges.read)
 
 
 class _Kind(StrEnum):

@@ -161,6 +161,8 @@ async def _serve(
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=5,
+        # Less than `ConnectionLimits.head_seconds`, and more than clients keep connections for.
+        timeout_keep_alive=15,
         server_header=False,
         # Any other client could claim any address.
         proxy_headers=bool(config.trusted_proxies),

@@ -21,7 +21,6 @@ from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.limits import (
     JobQuota,
-    KeyedLocks,
     StoredOpenJob,
     StreamLimiter,
     TokenBuckets,
@@ -35,8 +34,10 @@ from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.datasets.start_models import StartModels
 from auctune.service.event_writer import LogWriter, read_job
+from auctune.service.fair_queue import ReadThreads, in_thread
 from auctune.service.files.blobs import Disk, Trash
 from auctune.service.files.repository import FileRepository
+from auctune.service.gate import Gate
 from auctune.service.identifiers import JOB_ID
 from auctune.service.inference.catalog import ModelCatalog
 from auctune.service.inference.evaluation import EvaluationService
@@ -70,6 +71,7 @@ _log = structlog.get_logger(__name__)
 DAY = 86_400.0
 _PAUSED = "paused:"
 _CHECK_SECONDS = 1.0
+_REQUESTS_AT_WORK = 16
 _PURGE_SECONDS = 3600.0
 
 
@@ -124,9 +126,9 @@ class Service:
         rate: rate limit of requests, by key.
         idempotency: jobs of recent requests, for retries.
         open_jobs: limits the open jobs of each user.
-        searches: locks by user: one search through all jobs at a time.
         streams: number of open event streams, by key.
-        requests: number of requests that are not answered yet, by key.
+        gate: before the routes: which requests work now.
+        reads: threads that read the database for requests.
         future_logs: zones that take no bids until the clock has reached their logs.
         bids: rate limit of stored bids, by user; `bid_bytes` limits their bytes.
         models: that answer requests.
@@ -153,9 +155,9 @@ class Service:
     store: Store
     metrics: Metrics
     notifier: Notifier
-    searches: KeyedLocks
     streams: StreamLimiter
-    requests: StreamLimiter
+    gate: Gate
+    reads: ReadThreads
     bids: TokenBuckets
     bid_bytes: TokenBuckets
     future_logs: FutureLogs
@@ -195,7 +197,7 @@ class Service:
         """Return a job; None if it does not exist, or belongs to another user than `owner`."""
         if not re.fullmatch(JOB_ID, name):
             return None
-        row = await asyncio.to_thread(self.queries.job, name)
+        row = await in_thread(self.queries.job, name)
         if row is None or (owner is not None and row.owner != owner):
             return None
         return read_job(row)
@@ -310,6 +312,7 @@ class ServiceRuntime:
         for worker in self.workers.values():
             await worker.stop()
         await self._vendor_gateway.close()
+        self.service.reads.close()
         for zone in self.service.zones.values():
             await asyncio.to_thread(zone.actor.close)
         await asyncio.to_thread(self._data.close)
@@ -375,7 +378,8 @@ async def build_service(
     for bid in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(bid.owner, now() - bid.at)
         bid_bytes.count_earlier(bid.owner, now() - bid.at, bid.size)
-    metrics, notifier = Metrics(open_jobs), Notifier()
+    gate = Gate(_REQUESTS_AT_WORK, limits.requests, limits.team_weights)
+    metrics, notifier = Metrics(open_jobs, gate.used), Notifier()
     recorder = LogWriter(committer, spending, open_jobs, metrics, notifier)
     disk = Disk(place.data, limits.reserved_bytes)
     files = FileRepository(place.data / "files", queries, committer, limits, now, disk)
@@ -484,9 +488,9 @@ async def build_service(
         store=store,
         metrics=metrics,
         notifier=notifier,
-        searches=KeyedLocks(),
         streams=StreamLimiter(limits.streams),
-        requests=StreamLimiter(limits.requests, "requests"),
+        gate=gate,
+        reads=ReadThreads(),
         bids=bids,
         bid_bytes=bid_bytes,
         future_logs=future_logs,

@@ -21,7 +21,7 @@ from typing import Any
 
 from rich.console import Console
 
-from auctune.device_profile import JobWork, Profile
+from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
@@ -317,12 +317,10 @@ class MarketRun:
         size = self._prepared.appraiser.size(target, f"repaired data of {job.id}", length)
         notes = [*size.notes(length)]
         whole = replace(size, validation=job.size.validation)
-        work = JobWork.of(job.training, whole, self._prepared.profiles.values())
-        sample_tokens = self._prepared.market.sample_tokens
-        if work.samples(whole, job.training.epochs, sample_tokens) > bid.task.work:
-            notes.append("repaired, it is more work than was sold; its last slot grows")
 
         def complete(zone: MarketZone) -> None:
+            if zone.supply.work(job.training, whole) > bid.task.work:
+                notes.append("repaired, it is more work than was sold; its last slot grows")
             zone.complete_repair(job.id, repair, target.name, size, report.to_json())
             for text in notes:
                 zone.record(JobNoted(text=f"{job.id}: {text}"))

@@ -154,8 +154,9 @@ class MarketScheduler(SlotScheduler[MarketZone, AuctionJob]):
             for cell in job.cells
             if cell.slot <= slot
         )
-        work = zone.supply.work(job.training, job.size)
-        return job.size.rows_of(work.tokens(sold, zone.supply.sample_tokens), epochs)
+        supply = zone.supply
+        tokens = sold * supply.sample_tokens / supply.token_cost(job.training, job.size)
+        return job.size.rows_of(tokens, epochs)
 
     def _on_trained(self, zone: MarketZone, node: str, message: Trained) -> None:
         self._exits.pop(node, None)

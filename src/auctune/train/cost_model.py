@@ -4,8 +4,8 @@
 
 `auctune.device_profile` says what the terms are. All are found at once, by non-negative least
 squares of the relative errors, from passes of one adapter and from mixed loads. The error of a
-load is that of a fit without it: of ten loads, nine predict the tenth. Were a half held out, five
-loads would have to tell five terms, and the margin would be a quantile of five errors.
+mixed load is that of a fit without it: of ten, nine predict the tenth. Were a half held out, five
+would have to tell five terms, and the margin would be a quantile of five errors.
 """
 
 import itertools
@@ -20,17 +20,17 @@ from scipy.optimize import nnls
 from auctune.device_profile import Mix, SweepPoint
 
 GOOD_SPEED = 0.9
-LARGEST_MARGIN = 0.9
+MAX_MARGIN = 0.9
 # Of speed, by a doubling of the tokens of a pass, below which a device has no more to give.
 GAIN = 1.05
 MARGIN_QUANTILE = 0.9
 # Of the time of passes on a device that nothing else uses.
 BUSY_RATIO = 1.25
-# Fewer mixed loads do not tell the terms apart.
-FEWEST_LOADS = 5
+# Fewer of them do not tell the terms apart.
+MIN_MIXED_ROUNDS = 5
 # Of the time of a pass, by which the line may be wrong before small passes are left out.
 LINE_ERROR = 0.2
-FEWEST_POINTS = 3
+MIN_POINTS = 3
 # Of the time of the largest pass, put down to its tokens where the sweep shows no slope.
 FLAT_SHARE = 0.1
 
@@ -75,7 +75,7 @@ class TimedRound:
 
     Attributes:
         seconds: of the round.
-        pass_seconds: of a pass of the sweep next to a load; 0 if none was timed.
+        pass_seconds: of a pass of the sweep next to a mixed load; 0 if none was timed.
     """
 
     round: Round
@@ -88,38 +88,38 @@ class TimedRound:
         return replace(self, seconds=self.seconds / faster, pass_seconds=pass_seconds)
 
 
-def fit_rounds(passes: Sequence[TimedRound], loads: Sequence[TimedRound]) -> RoundCost:
+def fit_rounds(passes: Sequence[TimedRound], mixed: Sequence[TimedRound]) -> RoundCost:
     """Return the cost of rounds by which the relative errors of all are least.
 
     Args:
         passes: of one adapter each, by tokens, ascending.
-        loads: of several adapters; with fewer than `FEWEST_LOADS` only a and b are known.
+        mixed: of several adapters; with fewer than `MIN_MIXED_ROUNDS` only a and b are known.
     """
     sweep = [SweepPoint(one.round.tokens, one.seconds) for one in passes]
     kept = passes[len(sweep) - len(steady(sweep)) :]
-    if len(loads) < FEWEST_LOADS:
+    if len(mixed) < MIN_MIXED_ROUNDS:
         return RoundCost(*fit_line(sweep))
-    rounds = [*kept, *loads]
+    rounds = [*kept, *mixed]
     terms = np.array([astuple(one.round) for one in rounds])
     seconds = np.array([one.seconds for one in rounds])
     # What takes no time by the token would be sold for nothing.
-    least = FLAT_SHARE * min(one.seconds / one.round.tokens for one in rounds)
-    remaining = np.maximum(0.0, 1 - least * terms[:, 1] / seconds)
+    min_token_seconds = FLAT_SHARE * min(one.seconds / one.round.tokens for one in rounds)
+    remaining = np.maximum(0.0, 1 - min_token_seconds * terms[:, 1] / seconds)
     relative = terms / seconds[:, None]
     scale = np.linalg.norm(relative, axis=0)
     scale[scale == 0] = 1.0
     found = nnls(relative / scale, remaining)[0] / scale
-    found[1] += least
+    found[1] += min_token_seconds
     return RoundCost(*map(float, found))
 
 
-def predict_left_out(passes: Sequence[TimedRound], loads: Sequence[TimedRound]) -> list[Mix]:
-    """Return loads as measured, and as predicted by a fit to all passes and all other loads."""
+def predict_left_out(passes: Sequence[TimedRound], mixed: Sequence[TimedRound]) -> list[Mix]:
+    """Return mixed loads as measured, and as predicted by a fit to all passes and all others."""
     mixes = []
-    for index, load in enumerate(loads):
-        cost = fit_rounds(passes, [*loads[:index], *loads[index + 1 :]])
-        predicted = cost.seconds(load.round)
-        mixes.append(Mix(load.round.adapters, load.round.tokens, predicted, load.seconds))
+    for index, one in enumerate(mixed):
+        cost = fit_rounds(passes, [*mixed[:index], *mixed[index + 1 :]])
+        predicted = cost.seconds(one.round)
+        mixes.append(Mix(one.round.adapters, one.round.tokens, predicted, one.seconds))
     return mixes
 
 
@@ -140,7 +140,7 @@ def steady(sweep: Sequence[SweepPoint]) -> Sequence[SweepPoint]:
     line is near all others, or three remain.
     """
     a, b = _least_squares(sweep)
-    while len(sweep) > FEWEST_POINTS and any(
+    while len(sweep) > MIN_POINTS and any(
         abs(a + b * point.tokens - point.seconds) > LINE_ERROR * point.seconds for point in sweep
     ):
         sweep = sweep[1:]
@@ -173,7 +173,7 @@ def is_saturated(sweep: Sequence[SweepPoint]) -> bool:
 
     Two points do not tell: the first pass is one row.
     """
-    if len(sweep) <= FEWEST_POINTS:
+    if len(sweep) <= MIN_POINTS:
         return False
     before, last = (point.tokens / point.seconds for point in sweep[-2:])
     return last < GAIN * before
@@ -189,7 +189,7 @@ def margin_of(mixes: Sequence[Mix]) -> float:
     if not shares:
         return 0.0
     quantile = float(np.quantile(shares, MARGIN_QUANTILE, method="inverted_cdf"))
-    return min(LARGEST_MARGIN, max(0.0, quantile))
+    return min(MAX_MARGIN, max(0.0, quantile))
 
 
 def predict(tokens: int, budget: int, a: float, b: float) -> float:
@@ -197,29 +197,29 @@ def predict(tokens: int, budget: int, a: float, b: float) -> float:
     return a * math.ceil(tokens / budget) + b * tokens
 
 
-def is_slower(loads: Sequence[TimedRound], pass_seconds: float) -> bool:
-    """Return whether passes next to most loads took longer than in the sweep.
+def is_slower(mixed: Sequence[TimedRound], pass_seconds: float) -> bool:
+    """Return whether passes next to most mixed loads took longer than in the sweep.
 
     Then something else is at work.
 
     Args:
-        loads: as timed.
+        mixed: as timed.
         pass_seconds: of such a pass in the sweep.
     """
-    return bool(loads) and _median_pass(loads) > BUSY_RATIO * pass_seconds
+    return bool(mixed) and _median_pass(mixed) > BUSY_RATIO * pass_seconds
 
 
-def is_faster(loads: Sequence[TimedRound], pass_seconds: float) -> bool:
-    """Return whether passes next to most loads took less time than in the sweep.
+def is_faster(mixed: Sequence[TimedRound], pass_seconds: float) -> bool:
+    """Return whether passes next to most mixed loads took less time than in the sweep.
 
     Then something else was at work during the sweep. A margin covers the opposite error only; this
     one would leave much of a node unsold. Arguments as of `is_slower`.
     """
-    return bool(loads) and BUSY_RATIO * _median_pass(loads) < pass_seconds
+    return bool(mixed) and BUSY_RATIO * _median_pass(mixed) < pass_seconds
 
 
-def _median_pass(loads: Sequence[TimedRound]) -> float:
-    return statistics.median(one.pass_seconds for one in loads)
+def _median_pass(mixed: Sequence[TimedRound]) -> float:
+    return statistics.median(one.pass_seconds for one in mixed)
 
 
 def elementwise_min(first: Sequence[SweepPoint], again: Sequence[SweepPoint]) -> list[SweepPoint]:
@@ -228,8 +228,8 @@ def elementwise_min(first: Sequence[SweepPoint], again: Sequence[SweepPoint]) ->
     return [min(pair, key=lambda point: point.seconds) for pair in pairs]
 
 
-def fastest_loads(first: Sequence[TimedRound], again: Sequence[TimedRound]) -> list[TimedRound]:
-    """Return the faster time of each of the same loads; the shorter list lacks the last ones."""
+def fastest_rounds(first: Sequence[TimedRound], again: Sequence[TimedRound]) -> list[TimedRound]:
+    """Return the faster time of each of the same rounds; the shorter list lacks the last ones."""
     pairs = itertools.zip_longest(first, again)
     return [
         min((one for one in pair if one is not None), key=lambda load: load.seconds)

@@ -35,6 +35,13 @@ def held_bytes(device: torch.device) -> int:
     return int(torch.cuda.memory_allocated(device)) if device.type == "cuda" else 0
 
 
+def reserved_bytes(device: torch.device) -> int:
+    """Bytes that a GPU's allocator can give to nothing else: of tensors, and of CUDA graphs."""
+    torch.cuda.synchronize(device)
+    torch.cuda.empty_cache()
+    return int(torch.cuda.memory_reserved(device))
+
+
 class _LiveStorages(TorchDispatchMode):
     """Counts the bytes of storages that come up inside the block, as long as they live."""
 

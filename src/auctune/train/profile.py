@@ -9,11 +9,11 @@ In this order, all on the trainer that will do the work:
 4. Time to load a task, to write its checkpoint and to unload it, and what a checkpoint takes from
    training that goes on meanwhile.
 5. Mixed loads: random tasks together, a pass of the sweep next to each. `auctune.train.cost_model`
-   is fitted to passes and loads; the 90% quantile of its errors becomes the margin.
-6. If passes next to loads were much slower or faster than in the sweep, or loads much slower than
-   predicted, something else may have been at work: passes and loads are measured again, and the
-   fastest times count. If passes stay slower than they were, the device is busy: loads are taken to
-   be slower by as much as the passes next to them, and the margin is between `LEAST_MARGIN` and
+   is fitted to passes and mixed loads; the 90% quantile of its errors becomes the margin.
+6. If passes next to mixed loads were much slower or faster than in the sweep, or these much slower
+   than predicted, something else may have been at work: both are measured again, and the fastest
+   times count. If passes stay slower than they were, the device is busy: mixed loads are taken to
+   be slower by as much as the passes next to them, and the margin is between `MIN_MARGIN` and
    `UNMEASURED_MARGIN`.
 
 All of it has a time limit; part 6 may exceed it by half. A slow device gets fewer rounds and
@@ -23,14 +23,11 @@ very slow device exceeds the limit.
 """
 
 import gc
-import itertools
-import json
 import math
 import random
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -50,15 +47,15 @@ from auctune.device_profile import (
     read_profile,
     write_profile,
 )
-from auctune.domain.errors import AuctuneError, InputError
+from auctune.domain.errors import InputError
 from auctune.train.base import Base, default_modules, linear_features, num_weight_bytes
 from auctune.train.cost_model import (
-    FEWEST_LOADS,
+    MIN_MIXED_ROUNDS,
     Round,
     TimedRound,
     choose_budget,
     elementwise_min,
-    fastest_loads,
+    fastest_rounds,
     fit_line,
     fit_rounds,
     is_faster,
@@ -70,31 +67,34 @@ from auctune.train.cost_model import (
 )
 from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
+from auctune.train.multilora.body import MAX_GRAPH_TOKENS, USES_BEFORE_CAPTURE
 from auctune.train.multilora.device_group import DeviceGroup
-from auctune.train.peak_memory import held_bytes, peak_bytes
-from auctune.train.tiny_text import texts
+from auctune.train.peak_memory import held_bytes, peak_bytes, reserved_bytes
+from auctune.train.synthetic_workload import (
+    MANY_EPOCHS,
+    MIN_TOKENS,
+    MIX_TASKS,
+    MeasurementError,
+    SyntheticWorkload,
+    random_mix,
+    random_shapes,
+    round_tokens,
+)
 from auctune.train.trainer import MultiLoraTrainer
 
 __all__ = ["Effort", "Profile", "measure_profile", "read_profile", "write_profile"]
 
 TASKS_PER_SLOT = 4
-MANY_EPOCHS = 100_000
 MAX_REPEATS = 3
-DIFFERENT_ROWS = 32
-# Tokens of the smallest pass, and of the shortest row of a mixed load.
-SMALLEST = 32
-# Mixed loads of the same tasks: to load one takes as long as a pass.
-MIXES_A_LOAD = 5
-# Tasks of mixed loads, at most, and their ranks.
-MIX_TASKS = 8
+# Mixed loads of the same tasks, as to load a task takes as long as a pass.
+MIXES_OF_SAME_TASKS = 5
+# Ranks of the tasks of mixed loads.
 MIX_RANKS = (4, 8, 16, 32, 64)
 # Of the memory that base and activations leave, for the adapters of mixed loads.
 MIX_MEMORY_SHARE = 0.25
-# Draws of a mixed load until it is of the size that it should be of.
-DRAWS = 1000
 # Margins where mixed loads were not measured, or too few of them.
 UNMEASURED_MARGIN = 0.5
-LEAST_MARGIN = 0.25
+MIN_MARGIN = 0.25
 # To time a row of the task that is switched.
 ROUNDS_A_ROW = 4
 # Shares of the time limit by which parts end.
@@ -173,138 +173,6 @@ def measure_profile(
         ).run(token_budget)
 
 
-class MeasurementError(AuctuneError):
-    """A measurement could not be made on this device."""
-
-
-@dataclass
-class SyntheticWorkload:
-    """Synthetic jobs on a base, and the times of their rounds.
-
-    All rows of a job have the same number of tokens, and its data are one optimizer batch, so a
-    round is one optimizer step of each job and its tokens are known.
-
-    Attributes:
-        base: what is measured.
-        folder: for the made-up data and checkpoints.
-        seed: of the texts.
-    """
-
-    base: Base
-    folder: Path
-    seed: int
-    _num_jobs: int = field(init=False, default=0)
-
-    def job(self, num_rows: int, row_tokens: int, rank: int = REFERENCE_RANK) -> LoraJob:
-        """A job of `num_rows` rows, each of `row_tokens` tokens, in one optimizer batch."""
-        self._num_jobs += 1
-        data = self.folder / f"{self._num_jobs}.jsonl"
-        source = texts(self.seed + self._num_jobs)
-        # Passes over the same rows take as long, and to find thousands takes longer than they do.
-        num_texts = min(num_rows, DIFFERENT_ROWS)
-        rows = itertools.cycle([self._text(source, row_tokens) for _ in range(num_texts)])
-        with data.open("w", encoding="utf-8") as file:
-            for _ in range(num_rows):
-                file.write(json.dumps({"text": next(rows)}) + "\n")
-        return LoraJob(
-            id=f"bench-{self._num_jobs}",
-            data=data,
-            epochs=MANY_EPOCHS,
-            rank=rank,
-            batch_size=num_rows,
-            max_length=row_tokens,
-        )
-
-    def load(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
-        """Load jobs, each in a folder of its own."""
-        for job in jobs:
-            trainer.load(job, self.folder / job.id)
-
-    def unload(self, trainer: MultiLoraTrainer, jobs: Sequence[LoraJob]) -> None:
-        """Unload jobs."""
-        for job in jobs:
-            trainer.unload(job.id)
-
-    def rounds(
-        self,
-        trainer: MultiLoraTrainer,
-        jobs: Sequence[LoraJob],
-        count: int,
-        until: float = math.inf,
-    ) -> list[float]:
-        """Return the seconds of each of the next rounds of loaded jobs.
-
-        Args:
-            trainer, jobs: which has them loaded.
-            count: of rounds.
-            until: no round but the first begins after that, on the clock of `now`.
-
-        Raises:
-            MeasurementError: if a job fails.
-        """
-        seconds: list[float] = []
-        while len(seconds) < count and (not seconds or self.now() < until):
-            targets = {job.id: trainer.progress(job.id).rows + job.batch_size for job in jobs}
-            started = self.now()
-            ended = trainer.train(targets, lambda _: None)
-            seconds.append(self.now() - started)
-            for progress in ended.values():
-                if progress.state == "failed":
-                    raise MeasurementError(f"a synthetic job failed: {progress.note}")
-        return seconds
-
-    def now(self) -> float:
-        """Return seconds on a monotonic clock, after waiting for the device."""
-        if self.base.device.type == "cuda":
-            torch.cuda.synchronize(self.base.device)
-        return time.perf_counter()
-
-    def _text(self, source: Iterator[str], num_tokens: int) -> str:
-        """Return a text of `num_tokens` tokens or a few more, which are cut off."""
-        text = next(source)
-        while len(self.base.tokenizer(text)["input_ids"]) < num_tokens:
-            text += f" {next(source)}"
-        return text
-
-
-def random_shapes(source: random.Random, row_tokens: int, most: float) -> list[tuple[int, int]]:
-    """Return the numbers and lengths of the rows of random jobs that share a node.
-
-    Args:
-        source: of the draws.
-        row_tokens: of a row, at most; the shortest has `SMALLEST`.
-        most: tokens of a job, unless even one row of the shortest has more.
-
-    Returns:
-        One pair for each of `MIX_TASKS` jobs.
-    """
-    lengths = [min(SMALLEST, row_tokens)]
-    while 2 * lengths[-1] <= row_tokens:
-        lengths.append(2 * lengths[-1])
-    shapes = [
-        (rows, length) for rows in (1, 2, 4, 8) for length in lengths if rows * length <= most
-    ]
-    return [source.choice(shapes or [(1, lengths[0])]) for _ in range(MIX_TASKS)]
-
-
-def random_mix(
-    source: random.Random, jobs: Sequence[LoraJob], least: float, most: float
-) -> list[LoraJob]:
-    """Return some of the jobs, of `least` to `most` tokens a round if many draws find such."""
-
-    def miss(mixed: list[LoraJob]) -> float:
-        total = round_tokens(mixed)
-        return max(least - total, total - most, 0.0)
-
-    draws = (source.sample(jobs, source.randint(1, len(jobs))) for _ in range(DRAWS))
-    return min(draws, key=miss)
-
-
-def round_tokens(jobs: Sequence[LoraJob]) -> int:
-    """Return the tokens of one round of jobs."""
-    return sum(job.batch_size * job.max_length for job in jobs)
-
-
 @dataclass
 class _Measurement:
     base: Base
@@ -328,7 +196,7 @@ class _Measurement:
         self.not_measured: list[str] = []
         self._share = 0.0
         # Tokens of a round of mixed loads, at most.
-        self._most = 0.0
+        self._max_round_tokens = 0.0
 
     def run(self, token_budget: int | None) -> Profile:
         sweep = self.sweep()
@@ -340,19 +208,19 @@ class _Measurement:
         activations, per_parameter = self.activations(budget), self.bytes_per_parameter()
         load, checkpoint, suspend, resident = self.swap_seconds()
         ranks = self.mix_ranks(activations, per_parameter)
-        sweep, loads = self.undisturbed_loads(sweep, budget, ranks)
-        if len(loads) < self.effort.mixes:
-            known_loads = f" but {len(loads)} of {self.effort.mixes}" if loads else ""
-            self.not_measured.append(f"mixed loads{known_loads}")
-        mixes = predict_left_out(self.passes(sweep), loads)
+        sweep, mixed = self.undisturbed_rounds(sweep, budget, ranks)
+        if len(mixed) < self.effort.mixes:
+            counted = f" but {len(mixed)} of {self.effort.mixes}" if mixed else ""
+            self.not_measured.append(f"mixed loads{counted}")
+        mixes = predict_left_out(self.passes(sweep), mixed)
         margin = self.margin(mixes)
         _, pass_seconds = self.budget_pass(sweep, budget)
-        if is_slower(loads, pass_seconds):
+        if is_slower(mixed, pass_seconds):
             self.not_measured.append(BUSY)
-            loads = [one.at_speed_of(pass_seconds) for one in loads]
-            lost = margin_of(predict_left_out(self.passes(sweep), loads))
-            margin = min(UNMEASURED_MARGIN, max(LEAST_MARGIN, lost))
-        cost = fit_rounds(self.passes(sweep), loads)
+            mixed = [one.at_speed_of(pass_seconds) for one in mixed]
+            lost = margin_of(predict_left_out(self.passes(sweep), mixed))
+            margin = min(UNMEASURED_MARGIN, max(MIN_MARGIN, lost))
+        cost = fit_rounds(self.passes(sweep), mixed)
         self.report_progress("done", 1.0)
         weights = num_weight_bytes(self.base.model)
         return Profile(
@@ -387,29 +255,29 @@ class _Measurement:
             resident_seconds=resident,
         )
 
-    def undisturbed_loads(
+    def undisturbed_rounds(
         self, sweep: list[SweepPoint], budget: int, ranks: Sequence[int]
     ) -> tuple[list[SweepPoint], list[TimedRound]]:
         """Return the times of passes and of mixed loads, measured again if they were disturbed.
 
-        Arguments as of `loads`.
+        Arguments as of `mixed_rounds`.
         """
-        loads = self.loads(sweep, budget, ranks)
+        mixed = self.mixed_rounds(sweep, budget, ranks)
         for _ in range(MAX_REPEATS):
-            is_far_off = self.margin(predict_left_out(self.passes(sweep), loads)) > LARGE_MARGIN
-            is_as_before = self.is_as_in_sweep(loads, sweep, budget)
+            is_far_off = self.margin(predict_left_out(self.passes(sweep), mixed)) > LARGE_MARGIN
+            is_as_before = self.is_as_in_sweep(mixed, sweep, budget)
             if (is_as_before and not is_far_off) or self.is_over(REPEATS_END):
                 break
             known = len(self.not_measured)
             again = self.sweep(f"speed of passes{_AGAIN}", REPEATS_END)
             sweep = [*elementwise_min(sweep, again), *sweep[len(again) :]]
-            loads = fastest_loads(loads, self.loads(sweep, budget, ranks, REPEATS_END))
+            mixed = fastest_rounds(mixed, self.mixed_rounds(sweep, budget, ranks, REPEATS_END))
             # What it was too late for, the first ones have measured.
             del self.not_measured[known:]
-            if self.is_as_in_sweep(loads, sweep, budget):
-                # It is the device that slows loads down.
+            if self.is_as_in_sweep(mixed, sweep, budget):
+                # It is the device that slows mixed loads down.
                 break
-        return sweep, loads
+        return sweep, mixed
 
     def device_bytes(self, weights: int) -> float:
         """Return the memory of a device that the base and its tasks can share.
@@ -436,8 +304,8 @@ class _Measurement:
         """The margin of what was measured; where that is less than it should be, a large one."""
         if not mixes:
             return UNMEASURED_MARGIN
-        least = LEAST_MARGIN if len(mixes) <= min(FEWEST_LOADS, self.effort.mixes - 1) else 0.0
-        return max(least, margin_of(mixes))
+        floor = MIN_MARGIN if len(mixes) <= min(MIN_MIXED_ROUNDS, self.effort.mixes - 1) else 0.0
+        return max(floor, margin_of(mixes))
 
     def sweep(self, what: str = "speed of passes", end: float = SWEEP_END) -> list[SweepPoint]:
         """Return median times of passes of doubling size.
@@ -467,10 +335,9 @@ class _Measurement:
             self.report_progress(what, SWEEP_END * min(1.0, share))
 
         self.report_progress(what, 0.0)
-        num_devices = self.devices.num_devices
-        tokens = num_devices * min(SMALLEST, self.row_tokens)
+        tokens = self.devices.num_devices * min(MIN_TOKENS, self.row_tokens)
         while tokens <= self.sweep_tokens:
-            row_tokens = min(tokens // num_devices, self.row_tokens)
+            row_tokens = self.sweep_row_tokens(tokens)
             job = self.workload.job(tokens // row_tokens, row_tokens)
             self.workload.load(trainer, [job])
             seconds = self.workload.rounds(trainer, [job], 1 if jobs else 2)
@@ -498,14 +365,40 @@ class _Measurement:
                 seconds += self.workload.rounds(trainer, [job], 1)
         return points()
 
+    def sweep_row_tokens(self, tokens: int) -> int:
+        """Return the tokens of the rows of a pass of the sweep, of which each device has one."""
+        return max(1, min(tokens // self.devices.num_devices, self.row_tokens))
+
     def activations(self, budget: int) -> int:
-        """Peak bytes of a pass at the budget, shared by as many tasks as a slot is."""
+        """Return the bytes that passes of at most the budget take, beside base and adapters.
+
+        They are those of a pass at its peak, and those that CUDA graphs keep from all others.
+        """
+        return self.peak(budget) + self.graph_bytes(budget)
+
+    def peak(self, budget: int) -> int:
+        """Return the peak bytes of a pass at the budget."""
+        trainer, jobs = self.full_pass(budget)
+        return peak_bytes(lambda: self.workload.rounds(trainer, jobs, 1), self.base.device)
+
+    def graph_bytes(self, budget: int) -> int:
+        """Return the bytes that CUDA graphs keep, of passes as large as any that is captured."""
+        if self.base.device.type == "cpu":
+            return 0
+        trainer, jobs = self.full_pass(min(budget, self.devices.num_devices * MAX_GRAPH_TOKENS))
+        self.workload.rounds(trainer, jobs, 1)
+        before = reserved_bytes(self.base.device)
+        self.workload.rounds(trainer, jobs, USES_BEFORE_CAPTURE)
+        return max(0, reserved_bytes(self.base.device) - before)
+
+    def full_pass(self, budget: int) -> tuple[MultiLoraTrainer, list[LoraJob]]:
+        """Return a trainer and jobs that fill its passes together, as many as a slot has."""
         trainer = self.trainer(budget)
         rows = max(1, budget // self.row_tokens)
         shares = np.diff(np.linspace(0, rows, min(rows, TASKS_PER_SLOT) + 1).astype(int))
         jobs = [self.workload.job(int(share), self.row_tokens) for share in shares]
         self.workload.load(trainer, jobs)
-        return peak_bytes(lambda: self.workload.rounds(trainer, jobs, 1), self.base.device)
+        return trainer, jobs
 
     def bytes_per_parameter(self) -> float:
         """Bytes that a task adds to a node, for each parameter of its adapter."""
@@ -606,7 +499,7 @@ class _Measurement:
                     tokens=point.tokens,
                     adapters=1,
                     token_parameters=point.tokens * REFERENCE_RANK * features,
-                    square_tokens=point.tokens * min(point.tokens, self.row_tokens),
+                    square_tokens=point.tokens * self.sweep_row_tokens(point.tokens),
                 ),
                 point.seconds,
             )
@@ -629,27 +522,27 @@ class _Measurement:
         self, sweep: Sequence[SweepPoint], budget: int
     ) -> tuple[tuple[int, int], float]:
         """Return the rows of a pass at the budget and their tokens, and its time in the sweep."""
-        row_tokens = min(self.row_tokens, budget)
+        row_tokens = self.sweep_row_tokens(budget)
         rows = budget // row_tokens
         points = [point.tokens for point in sweep], [point.seconds for point in sweep]
         return (rows, row_tokens), float(np.interp(rows * row_tokens, *points))
 
     def is_as_in_sweep(
-        self, loads: Sequence[TimedRound], sweep: Sequence[SweepPoint], budget: int
+        self, mixed: Sequence[TimedRound], sweep: Sequence[SweepPoint], budget: int
     ) -> bool:
-        """Return whether passes next to loads took as long as in the sweep."""
+        """Return whether passes next to mixed loads took as long as in the sweep."""
         _, seconds = self.budget_pass(sweep, budget)
-        return not is_slower(loads, seconds) and not is_faster(loads, seconds)
+        return not is_slower(mixed, seconds) and not is_faster(mixed, seconds)
 
     def mix_ranks(self, activations: int, bytes_per_parameter: float) -> tuple[int, ...]:
         """Return the ranks of mixed loads: those that memory has room for."""
         weights = num_weight_bytes(self.base.model)
         room = MIX_MEMORY_SHARE * (self.device_bytes(weights) - weights - activations)
         features = adapted_features(self.features, self.default_modules)
-        most = room / (MIX_TASKS * bytes_per_parameter * features)
-        return tuple(rank for rank in MIX_RANKS if rank <= most) or MIX_RANKS[:1]
+        max_rank = room / (MIX_TASKS * bytes_per_parameter * features)
+        return tuple(rank for rank in MIX_RANKS if rank <= max_rank) or MIX_RANKS[:1]
 
-    def loads(
+    def mixed_rounds(
         self,
         sweep: Sequence[SweepPoint],
         budget: int,
@@ -665,16 +558,17 @@ class _Measurement:
             end: share of the time limit by which they are measured.
         """
         source = random.Random(self.seed)
-        trainer, loads = self.trainer(budget), []
+        trainer, rounds = self.trainer(budget), []
         a, b = fit_line(sweep)
         begin = self.workload.now()
         until = max(self.until(end), begin)
         # A round of each if there is no time for more, of as many tokens as there is time for.
-        rounds, count = self.effort.mix_timed, self.effort.mixes
-        if until - begin < count * (rounds + 1) * predict(4 * budget, budget, a, b):
-            rounds = 1
-        affordable = (until - begin) / (count * (rounds + 1)) / (a / budget + b)
-        self._most = most = self._most or max(1.5 * budget, affordable)
+        repeats, count = self.effort.mix_timed, self.effort.mixes
+        if until - begin < count * (repeats + 1) * predict(4 * budget, budget, a, b):
+            repeats = 1
+        affordable = (until - begin) / (count * (repeats + 1)) / (a / budget + b)
+        self._max_round_tokens = self._max_round_tokens or max(1.5 * budget, affordable)
+        max_tokens = self._max_round_tokens
         longest = dict(self.effort.mix_row_tokens)[self.base.device.type]
         longest = min(longest, budget, self.base.context_tokens or longest)
         (num_rows, row_tokens), _ = self.budget_pass(sweep, budget)
@@ -686,19 +580,19 @@ class _Measurement:
             share = number / count
             what = "mixed loads" if end == MIXES_END else f"mixed loads{_AGAIN}"
             self.report_progress(what, SWITCHES_END + (MIXES_END - SWITCHES_END) * share)
-            if number % MIXES_A_LOAD == 0:
+            if number % MIXES_OF_SAME_TASKS == 0:
                 self.workload.unload(trainer, jobs)
-                shapes = random_shapes(source, longest, most / 2)
+                shapes = random_shapes(source, longest, max_tokens / 2)
                 jobs = [self.workload.job(*shape, rank=source.choice(ranks)) for shape in shapes]
                 self.workload.load(trainer, jobs)
-            mixed = random_mix(source, jobs, budget / 2, most)
+            mixed = random_mix(source, jobs, budget / 2, max_tokens)
             if self.workload.now() + predict(round_tokens(mixed), budget, a, b) > until:
                 break
-            times = self.workload.rounds(trainer, mixed, rounds, until)
+            times = self.workload.rounds(trainer, mixed, repeats, until)
             (pass_seconds,) = self.workload.rounds(trainer, [one_pass], 1)
             measured = statistics.median(times)
-            loads.append(TimedRound(self.round(mixed, budget), measured, pass_seconds))
-        return loads
+            rounds.append(TimedRound(self.round(mixed, budget), measured, pass_seconds))
+        return rounds
 
 
 @dataclass(frozen=True, slots=True)

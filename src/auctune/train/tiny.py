@@ -9,13 +9,16 @@ torch: one thread, one seed, and no other use of the global random state. Import
 not load torch.
 """
 
+import fcntl
 import hashlib
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from auctune.atomic_files import commit_if_absent, staging_folder
+from auctune.atomic_files import clean_staging, commit_if_absent, staging_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +68,33 @@ def _ignore(share: float) -> None:
 
 
 def tiny_folder(cache: Path, recipe: TinyRecipe = TINY, progress: Progress = _ignore) -> Path:
-    """The folder of a tiny base under `cache`, built there if it is not there yet."""
+    """Return the folder of a tiny base under `cache`, built there if it is not there yet."""
     place = cache / recipe.key
     if not place.is_dir():
         # Its imports take seconds of a core, and it is built once a machine.
         from auctune.train.tiny_build import build_tiny
 
-        with staging_folder(place) as folder:
+        with _clean_cache(cache, recipe), staging_folder(place) as folder:
             build_tiny(folder, recipe, progress)
             commit_if_absent(folder, place)
     return place
+
+
+@contextmanager
+def _clean_cache(cache: Path, recipe: TinyRecipe) -> Iterator[None]:
+    """Remove what killed builds left in a cache, unless another process is building there now.
+
+    A process that builds shares a lock of the cache's folder, which ends with it.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    lock = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # Some network file systems lock no folders.
+        with suppress(OSError):
+            with suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                clean_staging(cache, recipe.key)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(lock)

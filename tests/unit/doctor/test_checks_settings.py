@@ -108,6 +108,22 @@ def test_a_profile_is_of_this_device_and_these_releases_or_not(
         assert finding.fix.startswith("run auctune profile --device cpu --out ")
 
 
+def test_a_profile_of_other_settings_is_measured_again_with_those_of_the_zone(
+    tmp_path: Path,
+) -> None:
+    profile = json.loads((EXAMPLE / "cpu-core.json").read_bytes())
+    profile["origin"] |= {"versions": {}, "device_name": cpu_name()}
+    (tmp_path / "given.json").write_text(json.dumps(profile))
+    settings = 'backend = "loop"\ngradient_checkpointing = 2\n'
+    node_type = '[zones.node_types.local]\nprofile = "given.json"\n'
+    text = f"[[zones]]\n{settings}{node_type}"
+    (finding,) = check_profiles(make_installation(tmp_path, text))
+    assert finding.severity == Severity.ERROR
+    assert "was measured with gradient_checkpointing = 0" in finding.message
+    options = "--backend loop --gradient-checkpointing 2"
+    assert finding.fix.startswith(f"run auctune profile --device cpu {options} --out ")
+
+
 def test_a_profile_that_leaves_much_unsold_is_warned_of(tmp_path: Path) -> None:
     profile = json.loads((EXAMPLE / "cpu-core.json").read_bytes())
     profile["origin"] |= {"versions": {}, "device_name": cpu_name()}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.fair_queue import FairQueue, Place, RequestUse, request_context
+from auctune.service.fair_queue import FairQueue, Place, ReadThreads
+from auctune.service.request_scope import RequestScope, request_scope
 
 
 class Holders:
@@ -90,11 +91,22 @@ def test_whoever_costs_less_goes_more_often() -> None:
     play(game())
 
 
-def test_alone_a_user_holds_all_places() -> None:
+def test_one_of_several_places_is_there_for_who_holds_none() -> None:
     async def game() -> None:
         holders = Holders(3)
         await holders.start("a0", "a1", "a2", "a3")
-        assert set(holders.running) == {"a0", "a1", "a2"}
+        assert set(holders.running) == {"a0", "a1"}
+        await holders.start("b0", "b1")
+        assert set(holders.running) == {"a0", "a1", "b0"}
+        await holders.end("b0")
+        assert set(holders.running) == {"a0", "a1", "b1"}
+        await holders.end("a0")
+        assert set(holders.running) == {"a1", "b1"}
+        await holders.start("c0")
+        assert set(holders.running) == {"a1", "b1", "c0"}
+        await holders.end("c0")
+        await holders.end("b1")
+        assert set(holders.running) == {"a1", "a2"}
 
     play(game())
 
@@ -148,9 +160,9 @@ def test_a_place_that_is_freed_before_its_block_ends_goes_to_the_next_at_once() 
 def test_a_request_holds_one_place_at_a_time() -> None:
     async def game() -> None:
         gate, reads = FairQueue("requests", 1, 10), FairQueue("reads", 1, 10)
-        use = RequestUse("a")
-        async with gate.place("a") as use.gate:
-            with request_context(use):
+        request = RequestScope(ReadThreads(), user="a")
+        async with gate.place("a") as request.gate:
+            with request_scope(request):
                 assert await reads.run(None, "a", lambda: 7) == 7
             # Others are at work though this block has not ended.
             async with asyncio.timeout(60), gate.place("b"):

@@ -48,7 +48,7 @@ def stream_of(adapted: AdaptedModel, rows: list[tuple[int, int]], seed: int = 0)
 
 def run(adapted: AdaptedModel, one: BodyPass, count: int) -> list[Tensor]:
     """Return hidden states of the first tokens, and the gradients of the adapters."""
-    adapted.adapters.cast(range(3))
+    adapted.adapters.cast_values(range(3))
     with adapted.context.active(one.products):
         hidden = one.hidden()
         gradient = torch.zeros_like(hidden)

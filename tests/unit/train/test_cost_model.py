@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from auctune.device_profile import Mix, SweepPoint
 from auctune.train.cost_model import (
-    FEWEST_LOADS,
     LINE_ERROR,
+    MIN_MIXED_ROUNDS,
     Round,
     RoundCost,
     TimedRound,
     choose_budget,
     elementwise_min,
-    fastest_loads,
+    fastest_rounds,
     fit_line,
     fit_rounds,
     is_faster,
@@ -96,8 +96,8 @@ def test_a_slowdown_of_all_mixes_decides_the_margin(noise: list[float], factor: 
 def test_of_loads_that_were_measured_twice_the_quicker_times_count() -> None:
     first = [timed(5.0), timed(2.0)]
     again = [timed(1.0), timed(9.0), timed(3.0)]
-    assert fastest_loads(first, again) == [again[0], first[1], again[2]]
-    assert fastest_loads(first, []) == first
+    assert fastest_rounds(first, again) == [again[0], first[1], again[2]]
+    assert fastest_rounds(first, []) == first
 
 
 def test_a_device_is_busy_while_passes_next_to_most_loads_take_longer_than_in_the_sweep() -> None:
@@ -160,7 +160,7 @@ random_loads = st.lists(
         min_size=1,
         max_size=8,
     ).map(load_of),
-    min_size=FEWEST_LOADS + 1,
+    min_size=MIN_MIXED_ROUNDS + 1,
     max_size=12,
 )
 # Seconds; b is a tenth of the time of a token at least, as of any base that is not smaller than its
@@ -225,7 +225,7 @@ def test_nothing_is_ever_predicted_to_take_less_than_no_time(
 def test_fewer_loads_than_terms_leave_the_line_of_the_sweep() -> None:
     cost = RoundCost(0.01, 1e-3)
     slow = TimedRound(load_of([(64, 4, 256)]), 100.0)
-    found = fit_rounds(sweep_of(cost), [slow] * (FEWEST_LOADS - 1))
+    found = fit_rounds(sweep_of(cost), [slow] * (MIN_MIXED_ROUNDS - 1))
     assert astuple(found) == pytest.approx((0.01, 1e-3, 0, 0, 0), abs=1e-9)
 
 

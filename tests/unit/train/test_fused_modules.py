@@ -86,6 +86,7 @@ def test_a_model_computes_the_same_but_for_rounding(device: str) -> None:
     expected = logits_and_gradient(model, device, torch.float32)
     # Two norms, a gated activation and attention a layer, and the last norm.
     assert fuse_modules(model) == 9
+    assert fuse_modules(model) == 0
     assert list(model.state_dict()) == names
     found = logits_and_gradient(model, device, torch.float32)
     for one, other in zip(found, expected, strict=True):

@@ -24,26 +24,29 @@ from auctune.train.base import (
 from auctune.train.cost_model import RoundCost, predict
 from auctune.train.host import device_name, library_versions, usable_bytes
 from auctune.train.job import LoraJob
+from auctune.train.multilora.device_group import DeviceGroup
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.profile import (
     BUSY,
-    LEAST_MARGIN,
+    MIN_MARGIN,
     MIX_RANKS,
-    MIX_TASKS,
-    SMALLEST,
     SWEEP_END,
     UNMEASURED_MARGIN,
     Effort,
-    MeasurementError,
     Profile,
-    SyntheticWorkload,
     _Measurement,
     measure_profile,
+)
+from auctune.train.rows import tokenize
+from auctune.train.synthetic_workload import (
+    MIN_TOKENS,
+    MIX_TASKS,
+    MeasurementError,
+    SyntheticWorkload,
     random_mix,
     random_shapes,
     round_tokens,
 )
-from auctune.train.rows import tokenize
 from auctune.train.trainer import MultiLoraTrainer
 
 pytest_plugins = ["support.tiny_bases"]
@@ -102,20 +105,8 @@ def test_a_measured_profile_holds_together(
     # Nothing was left out, as there was time for all of it; others may be at work meanwhile.
     assert set(profile.not_measured) <= {BUSY}
     assert {what for what, _ in said} >= {"speed of passes", "task switches", "mixed loads"}
-
-
-def test_a_profile_predicts_passes_of_the_sweep(
-    measured: tuple[Profile, list[tuple[str, float]]],
-) -> None:
-    profile, _ = measured
-    for point in profile.sweep:
-        predicted = profile.batch_seconds(profile.reference_batch(point.tokens))
-        # Wide, as others may be at work on the machine that runs the tests.
-        assert point.seconds / 10 < predicted < point.seconds * 10
-    batch = profile.reference_batch(32)
-    assert profile.compute(60, 50) > profile.throughput(60, 50, batch) > 0
     assert profile.resident_seconds is not None
-    assert 0 < profile.resident_seconds < 10
+    assert profile.resident_seconds > 0
 
 
 def test_memory_of_tasks_that_share_a_node_adds_up(tiny_base: Base, tmp_path: Path) -> None:
@@ -137,6 +128,20 @@ def test_memory_of_tasks_that_share_a_node_adds_up(tiny_base: Base, tmp_path: Pa
     assert num_weight_bytes(tiny_base.model) / 1e9 + tasks + peak <= 1.1 * (
         profile.base_memory_gb + sum(map(profile.task_memory_gb, ranks))
     )
+
+
+def test_a_sweep_is_fitted_by_the_rows_that_it_ran_on_several_devices(
+    tiny_base: Base, tmp_path: Path
+) -> None:
+    devices = DeviceGroup()
+    devices.num_devices = 4
+    workload = SyntheticWorkload(tiny_base, tmp_path, 0)
+    measurement = _Measurement(tiny_base, SHORT, workload, 0, lambda *_: None, devices=devices)
+    # Of 128 tokens each device had a row of 32; of 4,096 it had four of 256.
+    sweep = [SweepPoint(128, 0.1), SweepPoint(4096, 1.0)]
+    squares = [one.round.square_tokens for one in measurement.passes(sweep)]
+    assert squares == [4 * 32**2, 16 * 256**2]
+    assert measurement.budget_pass(sweep, 128)[0] == (4, 32)
 
 
 class BusyAtFirst(_Measurement):
@@ -166,7 +171,7 @@ class SlowWorkload(SyntheticWorkload):
     ("seconds_a_look", "left_out", "margin"),
     [
         # A look a second: fewer rounds of everything, and not all mixed loads.
-        (1.0, "mixed loads but", LEAST_MARGIN),
+        (1.0, "mixed loads but", MIN_MARGIN),
         # A round takes longer than its whole part: each part runs once.
         (20.0, "passes of more than 32 tokens", UNMEASURED_MARGIN),
     ],
@@ -245,7 +250,7 @@ def margin_of_timed(base: Base, folder: Path, slower: Mapping[int, list[float]])
     workload.slower = slower
     measurement = _Measurement(base, Effort(seconds=1e6), workload, 0, lambda *_: None)
     sweep = [SweepPoint(n, predict(n, n, 1e-3, 1e-4)) for n in (16, 32, 64)]
-    loads = measurement.loads(sweep, 64, (4, 8, 64))
+    loads = measurement.mixed_rounds(sweep, 64, (4, 8, 64))
     assert len(loads) == workload.num_calls // 2 == Effort().mixes == 10
     assert measurement.not_measured == []
     # By the line of the sweep, as if no term had been fitted to the loads.
@@ -271,7 +276,7 @@ def test_loads_differ_in_adapters_ranks_and_rows(tiny_base: Base, tmp_path: Path
     effort = replace(Effort(seconds=1e6), mixes=20)
     measurement = _Measurement(tiny_base, effort, workload, 0, lambda *_: None)
     sweep = [SweepPoint(n, predict(n, n, 1e-3, 1e-4)) for n in (128, 256, 512)]
-    rounds = [one.round for one in measurement.loads(sweep, 512, MIX_RANKS)]
+    rounds = [one.round for one in measurement.mixed_rounds(sweep, 512, MIX_RANKS)]
     assert {one.adapters for one in rounds} >= {1, 2, 8}
     for of_round in (
         lambda one: one.token_parameters / one.tokens,
@@ -344,6 +349,15 @@ def slower_between(begin: float, end: float, factor: float) -> Callable[[float, 
     return lambda time, num_jobs: factor if begin < time < end else 1.0
 
 
+def test_a_profile_predicts_passes_of_the_sweep(tiny_base: Base, tmp_path: Path) -> None:
+    profile, _ = measured_while(lambda time, num_jobs: 1.0, tiny_base, tmp_path)
+    for point in profile.sweep:
+        predicted = profile.batch_seconds(profile.reference_batch(point.tokens))
+        assert predicted == pytest.approx(point.seconds)
+    batch = profile.reference_batch(32)
+    assert profile.compute(60, 50) > profile.throughput(60, 50, batch) > 0
+
+
 def test_loads_that_something_else_slowed_down_are_measured_again(
     tiny_base: Base, tmp_path: Path
 ) -> None:
@@ -366,7 +380,7 @@ def test_a_device_that_stays_busy_sells_half_of_its_speed_at_least_and_says_why(
     measured = partial(measured_while, base=tiny_base, folder=tmp_path)
     for slowdown in (2.0, 10.0):
         profile, took = measured(slower_between(2, math.inf, slowdown))
-        assert profile.margin == LEAST_MARGIN
+        assert profile.margin == MIN_MARGIN
         assert any(BUSY in warning for warning in profile.warnings())
         # A round more than the limit, at most.
         assert took < 1.5 * LIMIT + 30
@@ -439,9 +453,9 @@ def test_mixes_are_the_same_for_the_same_seed_and_of_the_size_that_is_asked_for(
     assert shapes(1) == shapes(1) != shapes(2)
     for jobs in shapes(3):
         assert len(jobs) == MIX_TASKS
-        assert all(rows * tokens <= 256 and SMALLEST <= tokens <= 128 for rows, tokens in jobs)
+        assert all(rows * tokens <= 256 and MIN_TOKENS <= tokens <= 128 for rows, tokens in jobs)
     # The least that there is, where that is more than there is time for.
-    assert random_shapes(random.Random(0), SMALLEST, 1) == [(1, SMALLEST)] * MIX_TASKS
+    assert random_shapes(random.Random(0), MIN_TOKENS, 1) == [(1, MIN_TOKENS)] * MIX_TASKS
     made = [LoraJob(id="a", data=tmp_path, batch_size=n, max_length=32) for n in (1, 2, 4, 8)]
     for seed in range(20):
         mixed = random_mix(random.Random(seed), made, 100, 300)

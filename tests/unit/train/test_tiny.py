@@ -1,4 +1,7 @@
+import fcntl
+import os
 import re
+import shutil
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,21 @@ def test_a_recipe_is_built_once_and_the_same_in_any_process(tmp_path: Path) -> N
 
     two = in_another_process(tiny_folder, tmp_path / "two", SMALL)
     assert contents(two) == contents(one)
+
+
+def test_what_a_killed_build_left_is_removed_unless_another_may_be_building(
+    tmp_path: Path,
+) -> None:
+    left = tmp_path / f".tmp-{SMALL.key}-00c0ffee"
+    left.mkdir()
+    building = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(building, fcntl.LOCK_SH)
+    place = tiny_folder(tmp_path, SMALL)
+    assert left.is_dir()
+    os.close(building)
+    shutil.rmtree(place)
+    tiny_folder(tmp_path, SMALL)
+    assert [path.name for path in tmp_path.iterdir()] == [SMALL.key]
 
 
 def test_another_recipe_has_another_place() -> None:

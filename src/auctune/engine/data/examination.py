@@ -5,10 +5,12 @@ A size that is known by this digest is known at once, also while the data proces
 
 import hashlib
 import json
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 
 from auctune.domain.base_name import HUB
+from auctune.domain.data_size import DataSize
 from auctune.engine.base_place import BaseKind, base_place
 from auctune.train.stored_tokens import ROW_LIBRARIES, ROW_RULES
 
@@ -18,7 +20,7 @@ _WEIGHTS = (".safetensors", ".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".pt", 
 
 
 def examination_digest(base: str, cache: Path) -> str:
-    """Return SHA-256 over a base's files without weights, versions of libraries, and rules of rows.
+    """Return SHA-256 over a base's files without weights, libraries, rules of rows, and fields.
 
     A base of the hub that is not on this machine has its name alone.
 
@@ -32,6 +34,8 @@ def examination_digest(base: str, cache: Path) -> str:
     files = {} if folder is None else _digests(folder)
     parts = {
         "rules": ROW_RULES,
+        # A size that an earlier release stored lacks what is counted since.
+        "fields": [field.name for field in fields(DataSize)],
         "versions": [version(name) for name in ROW_LIBRARIES],
         "files": files or base,
     }

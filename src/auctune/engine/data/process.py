@@ -1,12 +1,12 @@
 """One data process and the requests that wait for it, queued by owner.
 
-Owners take turns, one request each, so that however many requests an owner has waiting, another
-owner's next request waits for one of them at most. Requests run one at a time, so that the end of
-the process is the doing of the request that it was at: that request waits for its owner's next turn
-and is tried once more with a new process; no other request is touched. A request that exceeds its
-time is failed at once and its process killed. A request about a file that failed like this is not
-tried again as long as the service runs: the same request, whatever its `max_length`, gets the same
-error at once.
+The owner is next whose requests have taken least time, so that however many an owner has waiting,
+another owner's next request waits for one of them at most. Requests run one at a time, so that the
+end of the process is the doing of the request that it was at: that request waits for its owner's
+next turn and is tried once more with a new process; no other request is touched. A request that
+exceeds its time is failed at once and its process killed. A request about a file that failed like
+this is not tried again as long as the service runs: the same request, whatever its `max_length`,
+gets the same error at once.
 """
 
 import threading
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.fair_share import FairShare
 from auctune.engine.messages.base import Failed, Ready
 from auctune.engine.messages.data import (
     DATA_MESSAGES,
@@ -85,32 +86,38 @@ class Request:
 
 
 class RequestQueue:
-    """Requests by owner; owners take turns."""
+    """Requests by owner; that of the owner is next whose requests have taken least time."""
 
     def __init__(self) -> None:
-        self._owners: OrderedDict[str, deque[Request]] = OrderedDict()
-        self._last_owner = ""
+        self._share = FairShare()
+        self._owners: dict[str, deque[Request]] = {}
 
     def add(self, request: Request) -> None:
         """Append a request to those of its owner."""
+        self._share.enter(request.owner)
         self._owners.setdefault(request.owner, deque()).append(request)
 
-    def requeue(self, request: Request) -> None:
+    def requeue(self, request: Request, seconds: float) -> None:
         """Put a request back that was taken: it is its owner's next one."""
+        self._share.charge(request.owner, seconds)
         self._owners.setdefault(request.owner, deque()).appendleft(request)
 
     def take(self) -> Request | None:
-        """Remove and return the next request; its owner's next turn is after all others'."""
+        """Remove and return the next request; `end` or `requeue` must follow."""
         if not self._owners:
             return None
-        if self._last_owner in self._owners:
-            self._owners.move_to_end(self._last_owner)
-        owner, requests = self._owners.popitem(last=False)
-        self._last_owner = owner
+        owner = self._share.next(self._owners)
+        self._share.begin(owner)
+        requests = self._owners[owner]
         request = requests.popleft()
-        if requests:
-            self._owners[owner] = requests
+        if not requests:
+            del self._owners[owner]
         return request
+
+    def end(self, request: Request, seconds: float) -> None:
+        """Count the time that a request took which was taken."""
+        self._share.charge(request.owner, seconds)
+        self._share.leave(request.owner)
 
     def drain(self) -> list[Request]:
         """Remove and return all requests."""
@@ -240,11 +247,11 @@ class DataProcess:
 
     def _begin(self, request: Request) -> None:
         if not request.start():
-            self._forget(request)
+            self._forget(request, 0.0)
             return
         # Another request may have shown meanwhile what becomes of it.
         if (error := self._failure_of(request)) is not None:
-            self._forget(request)
+            self._forget(request, 0.0)
             request.fail(error)
             return
         request.num_tries += 1
@@ -276,7 +283,7 @@ class DataProcess:
         """Return the request that was answered, which is not the current one any more."""
         request, self._current = self._current, None
         assert request is not None
-        self._forget(request)
+        self._forget(request, time.monotonic() - request.began)
         return request
 
     def _end(self, how: str | AuctuneError) -> None:
@@ -291,10 +298,11 @@ class DataProcess:
         request, self._current = self._current, None
         if request is None:
             return
+        seconds = time.monotonic() - request.began
         if request.num_tries < _MAX_TRIES:
-            self._queue.requeue(request)
+            self._queue.requeue(request, seconds)
             return
-        self._forget(request)
+        self._forget(request, seconds)
         error = _failure(request.message, how) if isinstance(how, str) else how
         if request.failure_key is not None:
             self._failed[request.failure_key] = error
@@ -306,7 +314,8 @@ class DataProcess:
         """Return the error of an earlier request that shows that this one fails too."""
         return None if request.failure_key is None else self._failed.get(request.failure_key)
 
-    def _forget(self, request: Request) -> None:
+    def _forget(self, request: Request, seconds: float) -> None:
+        self._queue.end(request, seconds)
         if request.key is not None:
             self._shared.pop(request.key, None)
 

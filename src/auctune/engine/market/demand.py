@@ -1,17 +1,17 @@
 """From bids and their data to the tasks that the auction decides on.
 
 work M = rows * epochs * mean tokens of a row / sample_tokens, and that of the validation data
-(`DataSize.samples`), at what a token of the job costs on the slowest type of node, and the time to
-load the job once (`JobWork`). Where a vendor must repair the data first, its rows and tokens are
-not known yet: every line of the file counts as a row of its own text, which is more than what
-training will see; cells that turn out not to be needed go back.
+(`DataSize.samples`), at what a token of the job costs on the slowest type of node. Where a vendor
+must repair the data first, its rows and tokens are not known yet: every line of the file counts as
+a row of its own text, which is more than what training will see; cells that turn out not to be
+needed go back.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from auctune.device_profile import JobWork, Profile
+from auctune.device_profile import Profile, job_token_cost
 from auctune.domain import Cluster, InputError, Quote, Task
 from auctune.domain.data_size import DataSize, job_notes
 from auctune.domain.errors import RepairableError
@@ -179,12 +179,12 @@ def _task(
 ) -> Task:
     entry, size, training = request.entry, request.size, request.job
     used = [profiles[name] for name in profiles if name in cluster.used_types]
-    work = JobWork.of(training, size, used)
     task = Task(
         id=entry.id,
         arrival=entry.arrival,
         deadline=entry.deadline,
-        work=work.samples(size, training.epochs, market.sample_tokens),
+        work=size.samples(training.epochs, market.sample_tokens)
+        * job_token_cost(training, size, used),
         # A task may run on any type, and is sold the same memory on each.
         memory_gb=max(
             profile.task_memory_gb(

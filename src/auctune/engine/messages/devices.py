@@ -21,9 +21,9 @@ class DeviceLoaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinDevices:
-    """Join the process group of the node; `folder` as of `join_devices`."""
+    """Join the process group of the node; `store` as of `join_devices`."""
 
-    folder: str
+    store: str
     number: int
     num_devices: int
     type: Literal["join_devices"] = "join_devices"

@@ -4,15 +4,13 @@ They are workers of this machine like others: each sees its own GPU alone, and e
 process that started it does.
 """
 
+import os
 import queue
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from auctune.device_profile import physical_devices
@@ -56,7 +54,9 @@ class DeviceProcesses:
         # Ends that are no surprise: of all after `close`, of one that has said why.
         self._is_closed, self._failed = threading.Event(), set[int]()
         self._has_started = threading.Event()
-        self._folder = Path(tempfile.mkdtemp(prefix="auctune-devices-"))
+        # It has no name that would be left behind. It stays open as long as this process, as torch
+        # opens it again by its path until then.
+        self._store = f"/proc/{os.getpid()}/fd/{os.memfd_create('auctune-devices')}"
         self._replies: list[queue.SimpleQueue[Any]] = []
         self._processes: list[WorkerProcess] = []
         try:
@@ -76,6 +76,7 @@ class DeviceProcesses:
                     asdict(replace(settings, device=device, num_devices=1)),
                     partial(self._on_message, number),
                     DEVICE_MESSAGES,
+                    log=settings.device_log(number),
                     device=device,
                 )
             )
@@ -119,11 +120,9 @@ class DeviceProcesses:
                 case DeviceLoaded(base_digest=digest) if digest != base.digest:
                     raise AuctuneError("the base has changed while the devices of a node loaded it")
         for number in numbers:
-            request = JoinDevices(
-                folder=str(self._folder), number=number, num_devices=self._num_devices
-            )
+            request = JoinDevices(store=self._store, number=number, num_devices=self._num_devices)
             self.send(number, request)
-        join_devices(self._folder, base.device, 0, self._num_devices)
+        join_devices(self._store, base.device, 0, self._num_devices)
 
     def close(self) -> None:
         """End the processes; they have nothing to save."""
@@ -131,7 +130,6 @@ class DeviceProcesses:
         self._has_started.set()
         for process in self._processes:
             process.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _on_message(self, device: int, message: Any) -> None:
         match message:

@@ -1,7 +1,7 @@
 """Nodes: settings of their workers, and the work of a task in a slot from plain settings."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class NodeSettings:
         gradient_checkpointing: as of `MultiLoraTrainer`'s `checkpointing`.
         measure_seconds: time limit where it is to measure its device.
         niceness: of the process, 0 to 19: the larger, the less of shared cores it gets.
+        log: file of its standard error; each further device has one beside it; "": none.
     """
 
     base: str
@@ -49,6 +50,12 @@ class NodeSettings:
     gradient_checkpointing: int = 0
     measure_seconds: float = 60.0
     niceness: int = 0
+    log: str = ""
+
+    def device_log(self, number: int) -> Path | None:
+        """Return the log of a further device's process; `number` is from 1."""
+        log = Path(self.log)
+        return log.with_name(f"{log.stem}-device-{number + 1}{log.suffix}") if self.log else None
 
 
 def node_worker(
@@ -57,7 +64,7 @@ def node_worker(
     """Return what the worker of a node runs."""
     return WorkerSpec(
         module,
-        asdict(settings),
+        asdict(replace(settings, log="" if log is None else str(log))),
         NODE_MESSAGES,
         settings.device,
         log,

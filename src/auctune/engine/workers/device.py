@@ -51,6 +51,6 @@ def main(parent: ParentChannel[DeviceReply, DeviceRequest], argument: dict[str, 
     follower = Follower(step, base.dtype)
     while not isinstance(request := parent.inbox.get(), Stop):
         if isinstance(request, JoinDevices):
-            join_devices(Path(request.folder), base.device, request.number, request.num_devices)
+            join_devices(request.store, base.device, request.number, request.num_devices)
         elif (reply := follower.handle(request)) is not None:
             parent.send(reply)

@@ -259,6 +259,8 @@ class AuctionConfig(LanguageZoneConfig):
                 node_type.profile,
                 types.count(name),
                 node_type.devices,
+                self.backend,
+                self.gradient_checkpointing,
             )
             for name, node_type in self.node_types.items()
             if name in types and not self.uses_external_cluster

@@ -211,7 +211,15 @@ class EdgeConfig(LanguageZoneConfig):
         if self.ray is not None:
             return ZoneRequirements()
         return ZoneRequirements(
-            (DeviceRequirement("", self.device, self.profile, len(self.sites)),)
+            (
+                DeviceRequirement(
+                    "",
+                    self.device,
+                    self.profile,
+                    len(self.sites),
+                    gradient_checkpointing=self.gradient_checkpointing,
+                ),
+            )
         )
 
     @model_validator(mode="after")

@@ -176,7 +176,13 @@ class LimitsConfig(BaseModel):
     )
     requests: Count = Field(
         default=500,
-        description="per key: requests that are not answered yet, streams included",
+        description="per user: requests that are not answered yet, streams included",
+    )
+    team_weights: dict[Name, Positive] = Field(
+        default={},
+        description="by team: how much each of its users gets of what users share, against 1 for "
+        "all others, while more is wanted than there is",
+        examples=[{"research": 2.0}],
     )
     bids_per_day: Count = Field(
         default=100_000,

@@ -246,7 +246,17 @@ class SpotConfig(LanguageZoneConfig):
     def requirements(self) -> ZoneRequirements:
         if self.uses_external_cluster:
             return ZoneRequirements()
-        return ZoneRequirements((DeviceRequirement("", self.device, self.profile, self.n_max),))
+        return ZoneRequirements(
+            (
+                DeviceRequirement(
+                    "",
+                    self.device,
+                    self.profile,
+                    self.n_max,
+                    gradient_checkpointing=self.gradient_checkpointing,
+                ),
+            )
+        )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -51,7 +51,17 @@ class TimeshareConfig(LanguageZoneConfig):
         return self.threads or 1
 
     def requirements(self) -> ZoneRequirements:
-        return ZoneRequirements((DeviceRequirement("", self.device, self.profile, 1),))
+        return ZoneRequirements(
+            (
+                DeviceRequirement(
+                    "",
+                    self.device,
+                    self.profile,
+                    1,
+                    gradient_checkpointing=self.gradient_checkpointing,
+                ),
+            )
+        )
 
     def files(self) -> Mapping[str, str]:
         return {} if self.profile is None else {"profile": self.profile}

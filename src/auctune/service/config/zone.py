@@ -29,6 +29,7 @@ class DeviceRequirement:
         profile: path of the device's profile, or None to measure it.
         num_nodes: number of nodes of this type.
         num_devices: of each node, `device` the first.
+        backend, gradient_checkpointing: as the trainer has them.
     """
 
     place: str
@@ -36,6 +37,8 @@ class DeviceRequirement:
     profile: str | None
     num_nodes: int
     num_devices: int = 1
+    backend: str = "auto"
+    gradient_checkpointing: int = 0
 
     @property
     def num_processes(self) -> int:

@@ -9,6 +9,7 @@ import orjson
 
 from auctune.domain import InputError
 from auctune.engine.data.client import DataClient
+from auctune.service.fair_queue import in_thread
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.fine_tuned import (
@@ -64,7 +65,7 @@ class StartModels:
         return StartModel(found.base, found.file, adapter, found.alias)
 
     async def _result(self, model: str, owner: str) -> TunedModel:
-        found = await asyncio.to_thread(find_tuned_model, self._queries, model, owner)
+        found = await in_thread(find_tuned_model, self._queries, model, owner)
         if found is None:
             # The same error if another user has it: it must not reveal other users' models.
             raise InputError(

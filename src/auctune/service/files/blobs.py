@@ -3,7 +3,6 @@
 A data set may have a folder with its tokens beside it (`tokens_folder`), which is deleted with it.
 """
 
-import asyncio
 import errno
 import hashlib
 import re
@@ -12,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -20,10 +20,12 @@ import structlog
 from auctune.atomic_files import replace_durably
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.data.client import tokens_folder
+from auctune.service.fair_queue import FairQueue
 
 _DRAFT = ".draft"
 _NAME = re.compile(r"file-[A-Za-z0-9]+")
 _CHUNK_BYTES = 1 << 20
+_WRITES_AT_ONCE = 4
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk."""
 _MIN_FREE_BYTES = 32 * 1024 * 1024
@@ -51,6 +53,7 @@ class Blobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._writes = FairQueue("writes", _WRITES_AT_ONCE, 0)
         folder.mkdir(parents=True, exist_ok=True)
         for draft in folder.glob(f"*{_DRAFT}"):
             draft.unlink()
@@ -63,13 +66,15 @@ class Blobs:
     async def write(
         self,
         name: str,
+        owner: str,
         chunks: AsyncIterator[bytes],
         limit: int,
         check_room: Callable[[int], None] = lambda _: None,
     ) -> Blob:
         """Write a file, and return once it is on disk. If it fails, nothing of the file stays.
 
-        `check_room` raises if there is no room for so many more bytes.
+        Owners take turns, for each part of a file. `check_room` raises if there is no room for so
+        many more bytes.
 
         Raises:
             TooLargeError: as soon as it has more than `limit` bytes.
@@ -77,6 +82,7 @@ class Blobs:
         """
         draft = self._folder / (name + _DRAFT)
         digest, size = hashlib.sha256(), 0
+        in_turn = partial(self._writes.run, None, owner, is_limited=False)
         try:
             with draft.open("xb") as file:
                 async for chunk in _rechunk(chunks):
@@ -86,9 +92,8 @@ class Blobs:
                             "file", f"has more than {limit} bytes", "a smaller file"
                         )
                     check_room(len(chunk))
-                    # Other requests must not wait for the disk.
-                    await asyncio.to_thread(_append, file, digest, chunk)
-            await asyncio.to_thread(replace_durably, draft, self.path(name))
+                    await in_turn(partial(_append, file, digest, chunk))
+            await in_turn(partial(replace_durably, draft, self.path(name)))
         except BaseException as error:
             draft.unlink(missing_ok=True)
             if isinstance(error, OSError) and error.errno in FULL:

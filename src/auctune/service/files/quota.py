@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.models import LimitsConfig
+from auctune.service.fair_queue import in_thread
 from auctune.service.storage.queries import FileTotals
 
 
@@ -40,6 +41,8 @@ class _Usage:
     stored: FileTotals
     today: FileTotals
     uploads: list[Upload] = field(default_factory=list)
+    # While totals are read, no upload turns into a stored file: none counts twice.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def check(self, limits: LimitsConfig) -> None:
         stored, today = self.stored, self.today
@@ -73,8 +76,6 @@ class StorageQuota:
         self._totals = totals
         self._today = today
         self._owners: dict[str, _Usage] = {}
-        # While totals are read, no upload turns into a stored file: none counts twice.
-        self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def reserve(self, owner: str, announced: int) -> AsyncIterator[Upload]:
@@ -85,7 +86,7 @@ class StorageQuota:
         upload = Upload(self, owner, announced)
         usage.uploads.append(upload)
         try:
-            async with self._lock:
+            async with usage.lock:
                 await self._refresh(usage, owner)
             yield upload
         finally:
@@ -98,14 +99,14 @@ class StorageQuota:
             usage.check(self._limits)
         except QuotaExceededError:
             # Files may have been deleted since the totals were read.
-            async with self._lock:
+            async with usage.lock:
                 await self._refresh(usage, upload.owner)
 
     @asynccontextmanager
     async def importing(self, upload: Upload, size: int) -> AsyncIterator[None]:
         """Count an upload that is complete, if there is room for it; the block stores it."""
-        async with self._lock:
-            usage = self._owners[upload.owner]
+        usage = self._owners[upload.owner]
+        async with usage.lock:
             upload.bytes = size
             await self._refresh(usage, upload.owner)
             yield
@@ -114,8 +115,9 @@ class StorageQuota:
             self._end(upload)
 
     async def _refresh(self, usage: _Usage, owner: str) -> None:
-        usage.stored = await asyncio.to_thread(self._totals, owner)
-        usage.today = await asyncio.to_thread(self._today, owner)
+        usage.stored, usage.today = await in_thread(
+            lambda: (self._totals(owner), self._today(owner))
+        )
         usage.check(self._limits)
 
     def _end(self, upload: Upload) -> None:

@@ -23,6 +23,7 @@ from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.models import LimitsConfig
+from auctune.service.fair_queue import in_thread
 from auctune.service.files.blobs import Blob, Blobs, Disk, Trash
 from auctune.service.files.quota import StorageQuota
 from auctune.service.identifiers import new_id
@@ -181,7 +182,9 @@ class FileRepository:
         async with self._quota.reserve(owner, announced) as upload:
             name = new_id("file")
             counted = upload.limited(chunks)
-            blob = await self.blobs.write(name, counted, self.limits.upload_bytes, self._disk.check)
+            blob = await self.blobs.write(
+                name, owner, counted, self.limits.upload_bytes, self._disk.check
+            )
             try:
                 async with self._quota.importing(upload, blob.size):
                     return await self._insert(
@@ -199,14 +202,14 @@ class FileRepository:
 
     async def results(self, owner: str, job: str) -> dict[str, FileRecord]:
         """Return the stored results of a job by their names, those without content left out."""
-        rows = await asyncio.to_thread(self._queries.results, owner, job)
+        rows = await in_thread(self._queries.results, owner, job)
         return {
             row.filename: FileRecord.from_row(row) for row in rows if row.id not in self._missing
         }
 
     async def unlisted_results(self, job: str) -> list[FileRecord]:
         """Return the stored archives of an ended job that its row does not list."""
-        row = await asyncio.to_thread(self._queries.job, job)
+        row = await in_thread(self._queries.job, job)
         if row is None:
             return []
         body = orjson.loads(row.body)
@@ -249,7 +252,7 @@ class FileRepository:
             # A row that was read before a deletion must not return to the cache.
             while num_deleted != self._num_deleted:
                 num_deleted = self._num_deleted
-                row = await asyncio.to_thread(self._queries.file, file)
+                row = await in_thread(self._queries.file, file)
             if row is None or row.deleted_at is not None or file in self._deleting:
                 return None
             record = self._cache.get(file) or FileRecord.from_row(row)
@@ -268,7 +271,7 @@ class FileRepository:
             )
         return record
 
-    async def page(
+    def page(
         self,
         owner: str,
         limit: int,
@@ -278,10 +281,8 @@ class FileRepository:
         sha256: str | None = None,
         filename: str | None = None,
     ) -> Page[FileRecord]:
-        """Return a page of a user's files; arguments as of `Queries.files`."""
-        page = await asyncio.to_thread(
-            self._queries.files, owner, limit, after, purpose, oldest_first, sha256, filename
-        )
+        """Return a page of a user's files, for any thread; arguments as of `Queries.files`."""
+        page = self._queries.files(owner, limit, after, purpose, oldest_first, sha256, filename)
         return Page(tuple(map(FileRecord.from_row, page.items)), page.has_more)
 
     async def unexamined(self) -> tuple[FileRecord, ...]:

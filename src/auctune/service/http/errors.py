@@ -1,5 +1,6 @@
 """Error responses in OpenAI's format."""
 
+import math
 from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -122,6 +123,8 @@ def to_api_error(error: AuctuneError) -> ApiError:
     status, code, param, headers = FIXED_RESPONSES[kind]
     # The text of a failure of the database has paths of the server.
     message = UNAVAILABLE if isinstance(error, StoreError) else str(error)
+    if isinstance(error, QuotaExceededError) and error.retry_after is not None:
+        headers = {"Retry-After": f"{max(1, math.ceil(error.retry_after))}"}
     return ApiError(status, message, code, param, headers)
 
 

@@ -1,4 +1,4 @@
-"""Middleware of every request: request id, size limit, metrics and access log.
+"""Middleware of every request: request id, size limit, fair turn, use, metrics and access log.
 
 Logs contain no bodies, queries, headers or names that users choose; only the pattern of a path.
 """
@@ -6,13 +6,22 @@ Logs contain no bodies, queries, headers or names that users choose; only the pa
 import asyncio
 import secrets
 import time
+from collections import deque
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.gate import Timed
 from auctune.service.http.auth import authenticate
-from auctune.service.http.errors import CLOSE_CONNECTION, RETRY, UNAVAILABLE, ApiError
+from auctune.service.http.errors import (
+    CLOSE_CONNECTION,
+    RETRY,
+    UNAVAILABLE,
+    ApiError,
+    to_api_error,
+)
+from auctune.service.request_scope import RequestScope, Use, request_scope
 from auctune.service.service import Service
 
 UPLOADS = frozenset(("/v1/files", "/page/files"))
@@ -25,6 +34,8 @@ _LARGE = frozenset(
 )
 FORM_BYTES = 64 * 1024
 """Room for the form around an uploaded file."""
+MAX_STEP_SECONDS = 0.05
+"""For longer no route holds the event loop at once: all other requests wait meanwhile."""
 # Starlette merges ranges on the event loop, in a time that grows with the square of their number.
 _MAX_RANGES = 8
 _PRIVATE = ("/v1/", "/metrics")
@@ -47,11 +58,15 @@ class RequestMiddleware:
             return
         start, request_id = time.perf_counter(), secrets.token_hex(8)
         status, is_stream, has_begun = 500, False, False
+        request = RequestScope(self._service.reads)
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status, is_stream, has_begun
             if message["type"] == "http.response.start":
                 status, has_begun = message["status"], True
+                if request.gate is not None:
+                    # Its client may read slowly.
+                    request.gate.free()
                 headers = list(message.get("headers", ()))
                 is_stream = any(
                     key == b"content-type" and value.startswith(b"text/event-stream")
@@ -61,10 +76,14 @@ class RequestMiddleware:
                 headers += [pair for pair in _SAFE.items() if pair[0] not in present]
                 headers.append((b"x-request-id", request_id.encode()))
                 message = {**message, "headers": headers}
+            else:
+                request.use.bytes_out += len(message.get("body", b""))
             await send(message)
 
         try:
-            await self._handle(scope, receive, send_with_headers)
+            with request_scope(request):
+                handled = self._handle(scope, receive, send_with_headers, request)
+                await Timed(handled, request)
         except asyncio.CancelledError:
             # Requests are cancelled where the service stops before they are done.
             if has_begun:
@@ -77,6 +96,10 @@ class RequestMiddleware:
             self._service.metrics.observe_request(
                 route, scope["method"], status, None if is_stream else seconds
             )
+            self._service.metrics.observe_step(route, request.longest_step)
+            if request.longest_step > MAX_STEP_SECONDS:
+                held = round(request.longest_step * 1000)
+                _log.warning("a request held the event loop", id=request_id, route=route, ms=held)
             _log.info(
                 "request",
                 id=request_id,
@@ -96,28 +119,33 @@ class RequestMiddleware:
             if name != b"range" or value.count(b",") < _MAX_RANGES
         ]
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(
+        self, scope: Scope, receive: Receive, send: Send, request: RequestScope
+    ) -> None:
         path = scope["path"]
         self._drop_ranges(scope)
         limit = self._limit(path)
-        limited = _limited(receive, limit)
+        receive = _limited(receive, limit, request.use)
         try:
             if scope["method"] not in _READS and self._service.committer.outage is not None:
                 raise ApiError(503, UNAVAILABLE, "unavailable", None, RETRY)
             if path.startswith(_PRIVATE):
                 who = authenticate(scope, self._service)
                 # Uploads have an error of their own.
-                if path not in UPLOADS and _content_length(scope) > limit:
-                    raise _too_large(limit)
-                with self._service.requests.acquire(who.key):
-                    await self._app(scope, limited, send)
+                if path not in UPLOADS:
+                    if _content_length(scope) > limit:
+                        raise _too_large(limit)
+                    # Whoever sends it slowly holds no place meanwhile.
+                    receive = await _received(receive)
+                async with self._service.gate.enter(request, who):
+                    if path in UPLOADS and request.gate is not None:
+                        request.gate.free()
+                    await self._app(scope, receive, send)
             else:
-                await self._app(scope, limited, send)
-        except ApiError as error:
-            error.headers = {**(error.headers or {}), **CLOSE_CONNECTION}
-            await error.response()(scope, receive, send)
-        except QuotaExceededError as error:
-            refusal = ApiError(429, str(error), "limit_reached", None, CLOSE_CONNECTION)
+                await self._app(scope, receive, send)
+        except (ApiError, QuotaExceededError) as error:
+            refusal = error if isinstance(error, ApiError) else to_api_error(error)
+            refusal.headers = {**(refusal.headers or {}), **CLOSE_CONNECTION}
             await refusal.response()(scope, receive, send)
 
     def _limit(self, path: str) -> int:
@@ -139,16 +167,30 @@ def _too_large(limit: int) -> ApiError:
     )
 
 
-def _limited(receive: Receive, limit: int) -> Receive:
+def _limited(receive: Receive, limit: int, use: Use) -> Receive:
     remaining = limit
 
     async def counted() -> Message:
         nonlocal remaining
         message = await receive()
         if message["type"] == "http.request":
-            remaining -= len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            remaining -= size
+            use.bytes_in += size
             if remaining < 0:
                 raise _too_large(limit)
         return message
 
     return counted
+
+
+async def _received(receive: Receive) -> Receive:
+    """Return what receives a body that is here already."""
+    messages = deque[Message]()
+    while not messages or messages[-1].get("more_body"):
+        messages.append(await receive())
+
+    async def received() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return received

@@ -1,10 +1,12 @@
 """Serializers of API objects: OpenAI's fields, and the field `market`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
+from fastapi.responses import Response
 
+from auctune.service.fair_queue import in_thread
 from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.fine_tuned import checkpoint_name, model_name
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
@@ -18,6 +20,12 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.projection import EventMessage, JobProjection
 
 JSON = dict[str, Any]
+
+
+async def json_in_thread(read: Callable[[], JSON]) -> Response:
+    """Return as a response what a read returns; it is read and serialized in a thread."""
+    body = await in_thread(lambda: orjson.dumps(read()))
+    return Response(body, media_type="application/json")
 
 
 def page_view(data: list[Any], *, has_more: bool = False) -> JSON:

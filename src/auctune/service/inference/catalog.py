@@ -1,20 +1,21 @@
 """Models that answer: the bases of zones, and each user's own fine-tuned models."""
 
-import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
 
 from auctune.domain import AuctuneError
 from auctune.service.datasets.start_models import TunedModel, find_tuned_model, tuned_models
-from auctune.service.files.repository import FileRecord, FileRepository, Purpose
+from auctune.service.fair_queue import in_thread
+from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.fine_tuned import PREFIX
 from auctune.service.storage import Queries
-from auctune.service.storage.read_model import Status
 
 _OWNER = "auctune"
-_PAGE = 200
+_PAGE = 50
+_MAX_KNOWN = 100_000
 
 
 class ModelNotFoundError(AuctuneError):
@@ -70,6 +71,8 @@ class ModelCatalog:
         self._vllm_bases = vllm_bases
         self._queries = queries
         self._files = files
+        # Of jobs, by their ids.
+        self._models: OrderedDict[str, TunedModel] = OrderedDict()
 
     async def find(self, name: str, owner: str) -> Model:
         """Return a base, or a model of the owner, or a checkpoint of one; aliases keep their name.
@@ -80,7 +83,7 @@ class ModelCatalog:
         if (base := self._aliases.get(name, name)) in self._bases:
             return replace(self._base(base), name=name)
         if name.startswith(PREFIX):
-            found = await asyncio.to_thread(find_tuned_model, self._queries, name, owner)
+            found = await in_thread(find_tuned_model, self._queries, name, owner)
             file = None if found is None else await self._files.get(found.file)
             if found is not None and file is not None and found.base in self._bases:
                 uses_vllm = found.base in self._vllm_bases
@@ -89,34 +92,26 @@ class ModelCatalog:
 
     async def list(self, owner: str) -> list[Model]:
         """Return all bases, and the owner's models, newest first; checkpoints are not listed."""
-        tuned = await asyncio.to_thread(lambda: list(self._tuned(owner)))
+        jobs = await in_thread(self._queries.succeeded, owner)
+        await self._read_models([job for job in jobs if job not in self._models])
+        files = await in_thread(self._queries.result_ids, owner)
+        tuned = [
+            Model(model.name, model.base, model.created_at, owner)
+            for model in map(self._models.get, jobs)
+            if model is not None and model.file in files and model.base in self._bases
+        ]
         return [*map(self._base, self._bases), *tuned]
+
+    async def _read_models(self, jobs: Sequence[str]) -> None:
+        """Note the models of jobs, which never change; users take turns after each page."""
+        for first in range(0, len(jobs), _PAGE):
+            rows = await in_thread(self._queries.jobs_by_id, jobs[first : first + _PAGE])
+            for row in rows:
+                # The job's own; those of checkpoints follow it.
+                self._models[row.id] = next(iter(tuned_models(row.id, orjson.loads(row.body))))
+        while len(self._models) > _MAX_KNOWN:
+            self._models.popitem(last=False)
 
     def _base(self, name: str) -> Model:
         uses_vllm = name in self._vllm_bases
         return Model(name, name, self._bases[name], _OWNER, uses_vllm=uses_vllm)
-
-    def _tuned(self, owner: str) -> Iterator[Model]:
-        files = set(self._file_ids(owner))
-        for model in self._job_models(owner):
-            if model.file in files and model.base in self._bases:
-                yield Model(model.name, model.base, model.created_at, owner)
-
-    def _job_models(self, owner: str) -> Iterator[TunedModel]:
-        after, has_more = None, True
-        while has_more:
-            page = self._queries.jobs(owner, _PAGE, after, statuses=(Status.SUCCEEDED.value,))
-            for row in page.items:
-                # The job's own; those of checkpoints follow it.
-                yield from list(tuned_models(row.id, orjson.loads(row.body)))[:1]
-                after = row.id
-            has_more = page.has_more
-
-    def _file_ids(self, owner: str) -> Iterator[str]:
-        after, has_more = None, True
-        while has_more:
-            page = self._queries.files(owner, _PAGE, after, Purpose.RESULT.value)
-            for row in page.items:
-                yield row.id
-                after = row.id
-            has_more = page.has_more

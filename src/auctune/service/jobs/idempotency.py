@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Engine, Row, select
 
 from auctune.domain import InputError
+from auctune.service.fair_queue import in_thread
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.committer import durable
 
@@ -67,7 +68,7 @@ class IdempotencyStore:
             return None
         recent = self._find_recent(key, by_key=by_key)
         if recent is None:
-            stored = await asyncio.to_thread(self._find_stored, key)
+            stored = await in_thread(self._find_stored, key)
             if stored is not None and self._is_fresh(stored.at, by_key=by_key):
                 _check_body(stored.digest, key)
                 return str(stored.job)

@@ -19,9 +19,10 @@ from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
-from auctune.service.http.middleware import SIGN_IN
+from auctune.service.http.middleware import SIGN_IN, UPLOADS
 from auctune.service.http.uploads import TOKEN
 from auctune.service.identifiers import JOB_ID
+from auctune.service.request_scope import current_request
 from auctune.service.service import Service
 
 SESSION_SECONDS = 12 * 3600.0
@@ -148,7 +149,15 @@ def login_required(page: Page) -> Endpoint:
         visit = _visit(request)
         if visit is None:
             return to_sign_in(request)
-        with visit.service.requests.acquire(visit.who.key):
+        scope = current_request()
+        assert scope is not None
+        is_upload = request.scope["path"] in UPLOADS
+        if not is_upload:
+            # Whoever sends a form slowly holds no place meanwhile.
+            await request.body()
+        async with visit.service.gate.enter(scope, visit.who):
+            if is_upload and scope.gate is not None:
+                scope.gate.free()
             return await page(visit)
 
     return answer

@@ -4,7 +4,6 @@ With scripts a reply is a stream of parts, each of which takes the place of the 
 them it is a page with the last part.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -17,6 +16,7 @@ from starlette.responses import Response
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.dataset import RowKind, find_kind
 from auctune.domain.paired_evaluation import EvaluationProgress
+from auctune.service.fair_queue import in_thread
 from auctune.service.http.errors import ApiError, not_found, to_api_error
 from auctune.service.http.routes import files, jobs
 from auctune.service.http.routes.answers import ClosedStream, check_enabled, while_connected
@@ -126,7 +126,7 @@ async def _kind_of_rows(visit: PageRequest, job: JSON) -> RowKind:
     """Return the kind of the rows that a job was trained on; a chat if they are gone."""
     try:
         record = await files.own_file(visit.service, visit.who, job["training_file"])
-        found = await asyncio.to_thread(find_kind, visit.service.files.path(record))
+        found = await in_thread(find_kind, visit.service.files.path(record))
     except (ApiError, InputError):
         found = None
     return found or RowKind.CHAT

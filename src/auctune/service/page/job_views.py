@@ -17,6 +17,7 @@ from auctune.service.page.auth import ROOT, PageRequest, check_origin, check_tok
 from auctune.service.page.charts import losses_of, metered_of, plan_of_job
 from auctune.service.page.evaluation_views import evaluation_form
 from auctune.service.page.templates import json_of, render
+from auctune.service.request_scope import Use
 
 
 async def list_files(visit: PageRequest) -> Response:
@@ -55,14 +56,15 @@ async def filename(visit: PageRequest, file: str | None) -> str | None:
 
 
 async def money_page(visit: PageRequest) -> Response:
-    """Show balance, budget and entries of the user's account."""
-    page = await ledger.entries(visit.service, visit.who, visit.after("entry"), 50)
+    """Show balance, budget and entries of the user's account, and what requests have used."""
+    page = json_of(await ledger.entries(visit.service, visit.who, visit.after("entry"), 50))
     return render(
         visit,
         "money.html",
         statement=await ledger.statement(visit.service, visit.who),
         entries=page["data"],
         more=page["has_more"],
+        used=visit.service.gate.used.get(visit.who.user, Use()),
     )
 
 

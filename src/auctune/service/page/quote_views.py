@@ -168,7 +168,7 @@ async def _form(
     """Show the form, with what is wrong beside the field that it concerns, if any."""
     listed = await zones.list_zones(visit.service, visit.who)
     uploads = json_of(
-        await files.list_files(visit.service, visit.who, limit=200, purpose="fine-tune")
+        await files.list_files(visit.service, visit.who, limit=files.MAX_PAGE, purpose="fine-tune")
     )
     return render(
         visit,

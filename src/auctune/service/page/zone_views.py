@@ -11,6 +11,7 @@ from starlette.responses import Response
 from auctune.domain.job_words import loss_text, state_word
 from auctune.pages import NOTHING, percent
 from auctune.service.charts.renderer import ChartSpec
+from auctune.service.fair_queue import in_thread
 from auctune.service.http.routes import decisions, ledger, zones
 from auctune.service.http.serializers import JSON
 from auctune.service.page.auth import PageRequest
@@ -41,7 +42,7 @@ async def market_page(visit: PageRequest) -> Response:
     decided: list[JSON] = []
     is_cut = False
     for zone in listed:
-        page = await decisions.decisions(service, who, zone["id"], None, _MAX_BIDS)
+        page = await in_thread(decisions.read_bids, service, zone["id"], _MAX_BIDS)
         decided += page["data"]
         oldest = page["data"][-1]["created_at"] if page["data"] else 0
         is_cut |= page["has_more"] and oldest > history["since"]
@@ -79,7 +80,7 @@ async def zone_page(visit: PageRequest) -> Response:
     service, who, name = visit.service, visit.who, visit.param("zone_id")
     zone = await zones.retrieve_zone(service, who, name)
     after = visit.after("job")
-    decided = await decisions.decisions(service, who, name, after, 50)
+    decided = await in_thread(decisions.read_bids, service, name, 50, after)
     state = await zones.state(service, who, name)
     shown: JSON = {
         # Jobs of metered zones have no bids.
@@ -112,7 +113,9 @@ async def zone_page(visit: PageRequest) -> Response:
 
 
 async def _nodes(visit: PageRequest, name: str, prices: JSON) -> JSON:
-    plans = await decisions.plans(visit.service, visit.who, name)
+    plans = await in_thread(
+        decisions.read_bids, visit.service, name, _MAX_BIDS, statuses=decisions.ADMITTED
+    )
     draw = visit.service.charts.draw
     plan = plan_of_zone(plans["data"], prices)
     return {

@@ -4,7 +4,7 @@ A page is continued after the last row of the page before: unlike page numbers t
 while rows are added, and costs the same everywhere. OpenAI's API does so too (`after`, `has_more`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ from sqlalchemy import BigInteger, Column, Engine, Table, cast, func, select
 
 from auctune.domain import InputError
 from auctune.service.storage.event_log import EVENT_COLUMNS, EventRow, Query, read_row
+from auctune.service.storage.job_metadata import metadata_conditions
 from auctune.service.storage.tables import entries, events, files, jobs, meta
 
 Item = TypeVar("Item")
@@ -58,16 +59,24 @@ class Queries:
         after: str | None = None,
         zone: str | None = None,
         statuses: Sequence[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> Page[Row]:
         """Return a page of the jobs of a user, a zone, or with some statuses, newest first.
 
-        The page follows the job `after`, which must be one of the list.
+        Args:
+            owner, zone, statuses: that jobs must have; None: any.
+            limit: jobs of the page at most.
+            after: job that the page follows, which must be one of the list.
+            metadata: that the owner's jobs must have; {}: they must have none; None: any.
         """
         query = _owned(select(jobs), jobs, owner)
         if zone is not None:
             query = query.where(jobs.c.zone == zone)
         if statuses is not None:
             query = query.where(jobs.c.status.in_(statuses))
+        if metadata is not None:
+            assert owner is not None
+            query = query.where(*metadata_conditions(owner, metadata))
         return self._page(query, jobs.c.seq, limit, self._cursor(jobs, owner, after))
 
     def files(
@@ -103,6 +112,20 @@ class Queries:
             files.c.filename.startswith(job, autoescape=True),
         )
         return self._read(query.order_by(files.c.seq))
+
+    def result_ids(self, owner: str) -> frozenset[str]:
+        """Return the ids of an owner's results that are not deleted."""
+        query = select(files.c.id).where(
+            files.c.owner == owner,
+            files.c.purpose == "fine-tune-results",
+            files.c.deleted_at.is_(None),
+        )
+        return frozenset(row.id for row in self._read(query))
+
+    def succeeded(self, owner: str) -> list[str]:
+        """Return the ids of an owner's jobs that have succeeded, newest first."""
+        query = select(jobs.c.id).where(jobs.c.owner == owner, jobs.c.status == "succeeded")
+        return [row.id for row in self._read(query.order_by(jobs.c.seq.desc()))]
 
     def file_totals(self, owner: str) -> FileTotals:
         """Return the totals of an owner's files, without deleted ones."""

@@ -10,6 +10,7 @@ that of the log, see `upcasting`.
 | events | event of a zone; append-only |
 | entries | ledger entry; the entries of an event sum to 0; append-only |
 | jobs | current state of a job, for reading; `seq` is that of its first event |
+| job_metadata | number of a pair of the metadata of a job, for searches |
 | snapshots | state of a zone after the event `seq` |
 | files | uploaded file or result; `deleted_at` is set when it is deleted |
 | teams, users, keys | accounts; an API key is stored as its hash |
@@ -79,6 +80,15 @@ jobs = Table(
     UniqueConstraint("seq"),
     Index(None, "owner", "seq"),
     Index(None, "zone", "status"),
+    sqlite_strict=True,
+)
+
+job_metadata = Table(
+    "job_metadata",
+    metadata,
+    Column("seq", WHOLE, ForeignKey("jobs.seq"), primary_key=True, autoincrement=False),
+    Column("pair", WHOLE, primary_key=True, autoincrement=False),
+    Index(None, "pair", "seq"),
     sqlite_strict=True,
 )
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from pydantic import ConfigDict, TypeAdapter
 
-from auctune.device_profile import Profile
+from auctune.device_profile import Batch, Profile
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
 from auctune.schema import check_json, plain_json
@@ -48,6 +48,10 @@ class Device(Protocol):
 
     def throughput(self, slot_seconds: float, batch: float, share: float) -> float:
         """Samples per slot of one task, `share` of the node's at most (s_ik)."""
+        ...
+
+    def sample_cost(self, batch: float) -> float:
+        """Samples of the node's compute that a sample of a task takes."""
         ...
 
     def task_memory_gb(self, batch: float, rank: float) -> float:
@@ -100,6 +104,9 @@ class AssumedDevice:
     def throughput(self, slot_seconds: float, batch: float, share: float) -> float:
         return min(_between(self.alone, batch), share) * self.compute(slot_seconds)
 
+    def sample_cost(self, batch: float) -> float:
+        return 1.0
+
     def task_memory_gb(self, batch: float, rank: float) -> float:
         return _between(self.adapter_gb, rank) + self.batch_gb * _between(self.alone, batch)
 
@@ -147,12 +154,18 @@ class ProfiledDevice:
         Raises:
             InputError: as `compute`, or for a share out of range.
         """
-        tokens = round(self.batch_sizes[int(batch * len(self.batch_sizes))] * self.sample_tokens)
-        found = self.profile.reference_batch(max(1, tokens))
+        found = self._batch(batch)
         return self.profile.throughput(slot_seconds, self.sample_tokens, found, share)
+
+    def sample_cost(self, batch: float) -> float:
+        return self.profile.token_cost(self._batch(batch))
 
     def task_memory_gb(self, batch: float, rank: float) -> float:
         return self.profile.task_memory_gb(self.ranks[int(rank * len(self.ranks))])
+
+    def _batch(self, batch: float) -> Batch:
+        rows = self.batch_sizes[int(batch * len(self.batch_sizes))]
+        return self.profile.reference_batch(max(1, round(rows * self.sample_tokens)))
 
 
 @functools.cache

@@ -180,9 +180,10 @@ def _task(
     rng: np.random.Generator,
 ) -> Task:
     drawn = float(rng.integers(5_000, 20_001) * rng.integers(1, 6))
-    work = drawn if work is None else work
+    samples = drawn if work is None else work
     batch = rng.random()
     devices = {kind: params.devices[kind] for kind in cluster.node_types}
+    work = samples * max(device.sample_cost(batch) for device in devices.values())
     throughput = {
         kind: device.throughput(params.slot_seconds, batch, params.share)
         for kind, device in devices.items()
@@ -200,7 +201,7 @@ def _task(
         deadline=min(arrival + window - 1, cluster.slots - 1),
         work=work,
         memory_gb=round(memory_gb, 3),
-        bid=_money(value * work + (float(quotes[0].price) if quotes else 0.0)),
+        bid=_money(value * samples + (float(quotes[0].price) if quotes else 0.0)),
         throughput=throughput,
         quotes=quotes,
     )

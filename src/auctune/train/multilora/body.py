@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 MAX_GRAPH_TOKENS = 4096
 _MAX_GRAPHS = 8
-_USES = 3
+USES_BEFORE_CAPTURE = 3
 _PASSES_WITHOUT = 1000  # after memory ran out
 # Kernels of attention add up gradients in any order.
 _ROUNDING = 0.02
@@ -178,8 +178,10 @@ class Body:
     def _prepare_graph(self, stream: TokenStream) -> BodyPass | None:
         """Return a pass by a graph, if there is one for its sizes."""
         backend = self._adapted.backend
+        if _size(stream.routing.num_tokens) > MAX_GRAPH_TOKENS:
+            return None
         launches = backend.graph_key(stream.routing)
-        if launches is None or _size(stream.routing.num_tokens) > MAX_GRAPH_TOKENS:
+        if launches is None:
             return None
         filled = stream.filled()
         routing = filled.routing
@@ -188,7 +190,7 @@ class Body:
         graph = self._graphs.get(key)
         if graph is None:
             self._uses[key] += 1
-            if self._uses[key] < self._needed.get(key, _USES):
+            if self._uses[key] < self._needed.get(key, USES_BEFORE_CAPTURE):
                 return None
             self._uses[key] = 0
             graph = self._captured(filled)
@@ -196,7 +198,7 @@ class Body:
                 return None
             self._graphs[key] = graph
             # A capture takes far longer than it saves in a pass.
-            self._needed[key] = 8 * self._needed.get(key, _USES)
+            self._needed[key] = 8 * self._needed.get(key, USES_BEFORE_CAPTURE)
             if len(self._graphs) > _MAX_GRAPHS:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)

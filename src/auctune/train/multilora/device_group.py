@@ -12,14 +12,13 @@ of each adapter, its values and a gradient tensor. A round of several devices is
 
 So what a step, a checkpoint or a clipped norm sees is the whole gradient. Collectives begin once
 all devices have answered that they are ready for them: memory that runs out on one device leaves no
-other waiting. Shares follow from the rows of a round, and a reduction adds in a fixed order, so a
-run that is repeated has the same bits.
+other waiting. Shares follow from the rows of a round, and on CPUs a reduction adds in a fixed
+order, so a run that is repeated there has the same bits; NCCL chooses its order by itself.
 """
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -152,11 +151,11 @@ class Followers(Protocol):
         """Return why a process has ended, once one of them has; `None` if none does soon."""
 
 
-def join_devices(folder: Path, device: torch.device, number: int, num_devices: int) -> None:
+def join_devices(store: str, device: torch.device, number: int, num_devices: int) -> None:
     """Join the process group of a node's devices; returns once all have joined.
 
     Args:
-        folder: through which they find each other, on a disk of this machine.
+        store: path of the file through which they find each other.
         device: of this process, which is number `number`; the leader is 0.
         num_devices: of the node.
     """
@@ -165,7 +164,7 @@ def join_devices(folder: Path, device: torch.device, number: int, num_devices: i
     is_cuda = device.type == "cuda"
     distributed.init_process_group(
         "nccl" if is_cuda else "gloo",
-        store=distributed.FileStore(str(folder / "store"), num_devices),  # type: ignore[attr-defined]
+        store=distributed.FileStore(store, num_devices),  # type: ignore[attr-defined]
         rank=number,
         world_size=num_devices,
         device_id=device if is_cuda else None,

@@ -64,9 +64,9 @@ class FusedSwiGlu(nn.Module):
 def fuse_modules(model: nn.Module) -> int:
     """Let parts of a frozen model compute the same in fewer launches.
 
-    To be called before adapters are added, which replace the linear modules of an activation.
-    A module is changed in place if what it computes of random tokens is then the same but for
-    rounding; others, such as Gemma's norms, which multiply by 1 + w, stay as they are.
+    To be called before `patch_linears`, as modules are tried outside of a pass. A module is changed
+    in place if what it computes of random tokens is then the same but for rounding; others, such as
+    Gemma's norms, which multiply by 1 + w, stay as they are, and so do those changed before.
 
     Returns:
         How many modules were changed.
@@ -97,7 +97,7 @@ def _fuse(module: nn.Module, dtype: torch.dtype) -> bool:
         return _changes_nothing(module, FusedRmsNorm, x, eps)
     if names.keys() == {"gate_proj", "up_proj", "down_proj", "act_fn"}:
         gate = module.gate_proj
-        if not isinstance(gate, nn.Linear):
+        if isinstance(module, FusedSwiGlu) or not isinstance(gate, nn.Linear):
             return False
         x = _random_tokens(gate.in_features, dtype, gate.weight.device)
         return _changes_nothing(module, FusedSwiGlu, x)
@@ -114,7 +114,7 @@ def _rotating_class(
     """
     forward = kind.forward
     known = getattr(forward, "__globals__", {}).get(_ROTARY)
-    if known is None or _ROTARY not in forward.__code__.co_names:
+    if kind.__module__ == __name__ or known is None or _ROTARY not in forward.__code__.co_names:
         return None
 
     def rotate(

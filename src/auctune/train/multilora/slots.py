@@ -87,7 +87,7 @@ class AdapterSlots(Mapping[str, AdapterWeights]):
         """Return float32 [slots + 1]: s_i, in training times the keep scale; the last is 0."""
         return self._training_scales if training else self._plain_scales
 
-    def cast(self, slots: Iterable[int]) -> None:
+    def cast_values(self, slots: Iterable[int]) -> None:
         """Have passes compute with the values of some adapters as they are now."""
         cast([one for slot in slots if (one := self.by_slot[slot]) is not None])
 

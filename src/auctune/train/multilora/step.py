@@ -243,7 +243,7 @@ class ForwardBackward:
         self._set_training(False)
         adapters, size = self.adapted.adapters, len(row)
         slot = adapters.slot(adapter)
-        adapters.cast([slot])
+        adapters.cast_values([slot])
         routing = Routing.of_rows(adapters, [slot], np.array([0, size]))
         lengths = (size,) if self.is_packed else None
         stream = TokenStream(row.input_ids[None], np.arange(size)[None], lengths, routing, size)
@@ -277,7 +277,7 @@ class ForwardBackward:
         routing = Routing.of_rows(
             self.adapted.adapters, slots, batch.starts, keys if drops else None
         )
-        self.adapted.adapters.cast(routing.slots)
+        self.adapted.adapters.cast_values(routing.slots)
         numbers = {name: n for n, name in enumerate(_adapters(batch))}
         of_rows = np.array([numbers[row.adapter] for row in batch.rows])
         ids, of_targets = _token_arrays(batch)

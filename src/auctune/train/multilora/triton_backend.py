@@ -170,7 +170,7 @@ def _tried(
         adapter = new_weights(f"rank {rank}", config, shapes, device, dtype, trains=True)
         adapter.values.copy_(random(len(adapter.values), dtype=torch.float32))
         slots.add(adapter)
-    slots.cast(range(len(_TRIED_RANKS)))
+    slots.cast_values(range(len(_TRIED_RANKS)))
     places = np.arange(_TRIED_TOKENS)
     routing = Routing.of_rows(slots, [0, 1], np.array([0, 24, 40]), TokenKeys(places, places))
     products = backend.products(routing, to_device(backend.arrays(routing), device))

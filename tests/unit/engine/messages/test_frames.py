@@ -129,7 +129,7 @@ EXAMPLES = [
         Exported(names=[], arrays=()), Exported(names=["a", "b"], arrays=(CONTENT, CONTENT[:0])),
     ]),
     (DeviceRequest, DEVICE_MESSAGES.requests, [
-        JoinDevices(folder="/tmp", number=1, num_devices=2), Stop(),
+        JoinDevices(store="/tmp", number=1, num_devices=2), Stop(),
         AddAdapter(
             name="a", rank=4, alpha=0.5, dropout=0.1, use_rslora=True, shapes={"b": (1, 2)}
         ),

@@ -1,10 +1,12 @@
 """Lists by page: whose, from where, and what is refused. Order and completeness: tests/property."""
 
 import pytest
+from sqlalchemy import select
 
 from auctune.domain import InputError
 from auctune.service.storage import Committer, Queries, Store, WriteBatch
-from auctune.service.storage.tables import entries, events, files, jobs
+from auctune.service.storage.job_metadata import metadata_conditions, metadata_rows
+from auctune.service.storage.tables import entries, events, files, job_metadata, jobs
 from support.store_rows import entry_rows, event_row, file_row, job_row, write
 
 pytest_plugins = ["support.store_fixtures"]
@@ -95,3 +97,27 @@ def test_balances_are_sums_by_account(pages: Queries) -> None:
     assert pages.balances(["market", "user:eve"]) == {"market": 1000}
     assert pages.balances(since=3.0) == {"market": 700, "user:ada": -700}
     assert pages.balances([]) == {}
+
+
+def test_jobs_are_found_by_their_metadata_through_an_index(
+    pages: Queries, committer: Committer, store: Store
+) -> None:
+    both = {"team": "a", "run": "1"}
+    unit = WriteBatch()
+    for seq, owner, of_job in ((1, "a", both), (2, "b", both), (3, "a", {"team": "a"})):
+        unit.insert(job_metadata, *metadata_rows(seq, owner, of_job))
+    assert write(committer, unit) == [None]
+    assert ids(pages.jobs("a", limit=9, metadata={"team": "a"})) == ["a3", "a1"]
+    assert ids(pages.jobs("a", limit=9, after="a3", metadata={"team": "a"})) == ["a1"]
+    assert ids(pages.jobs("a", limit=9, metadata=both)) == ["a1"]
+    assert ids(pages.jobs("a", limit=9, metadata={})) == ["a4"]
+    assert ids(pages.jobs("a", limit=9, metadata={"team": "b"})) == []
+    # A key of one pair and the value of another are no pair.
+    assert ids(pages.jobs("a", limit=9, metadata={"team": "1"})) == []
+    if store.reader.dialect.name == "sqlite":
+        query = select(jobs.c.seq).where(*metadata_conditions("a", {"team": "a"}))
+        text = query.compile(store.reader, compile_kwargs={"literal_binds": True})
+        with store.reader.connect() as connection:
+            plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all())
+        assert "SCAN" not in plan
+        assert "ix_job_metadata_pair_seq" in plan

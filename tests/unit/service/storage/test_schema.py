@@ -24,8 +24,8 @@ SECOND = '''"""Adds a column."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 
 
 def upgrade() -> None:
@@ -41,7 +41,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "migrations 100%"
     shutil.copytree(Path(schema.__file__).with_name("migrations"), folder)
     monkeypatch.setattr(schema, "_MIGRATIONS", folder)
-    return folder / "versions" / "r0004_note.py"
+    return folder / "versions" / "r0005_note.py"
 
 
 def differences(store: Store) -> list[object]:
@@ -77,7 +77,7 @@ def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
 ) -> None:
     open_store(database).close()
     next_release.write_text(SECOND)
-    with pytest.raises(InputError, match=r"has tables of revision 0003; .*: auctune db upgrade"):
+    with pytest.raises(InputError, match=r"has tables of revision 0004; .*: auctune db upgrade"):
         open_store(database)
     upgrade(database)
     with open_store(database) as store:
@@ -121,7 +121,7 @@ def test_a_database_of_a_later_release_is_refused(database: str, next_release: P
     open_store(database).close()
     next_release.unlink()
     for act in (open_store, upgrade):
-        with pytest.raises(InputError, match="has tables of revision 0004; expected at most 0003"):
+        with pytest.raises(InputError, match="has tables of revision 0005; expected at most 0004"):
             act(database)
 
 

@@ -1,6 +1,7 @@
 """Devices: assumed figures and measured profiles turn a task's batch and rank into s and r."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,13 @@ def test_a_profiled_device_is_what_its_profile_says(batch: float, rank: float) -
     assert device.task_memory_gb(batch, rank) == profile.task_memory_gb(adapter)
     assert device.compute(60.0) == profile.compute(60.0, 40.0)
     assert (device.memory_gb, device.base_memory_gb) == (profile.memory_gb, profile.base_memory_gb)
+
+
+def test_small_batches_of_a_profiled_device_take_more_of_its_compute() -> None:
+    profile = replace(read_profile(PROFILE), adapter_seconds=0.01)
+    device = ProfiledDevice(profile, 0.05, sample_tokens=40.0)
+    assert device.sample_cost(0.0) == profile.token_cost(profile.reference_batch(40))
+    assert device.sample_cost(0.0) > device.sample_cost(0.99)
 
 
 def test_a_profile_is_told_from_assumed_figures_and_needs_its_power() -> None:

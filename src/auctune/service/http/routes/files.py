@@ -3,24 +3,26 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from auctune.service.accounts.keys import Principal
 from auctune.service.event_writer import read_job
+from auctune.service.fair_queue import in_thread
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.repository import FileRecord
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.middleware import FORM_BYTES
 from auctune.service.http.schemas import FileDeleted, FileObject, FilePage
-from auctune.service.http.serializers import JSON, file_view, page_view
+from auctune.service.http.serializers import JSON, file_view, json_in_thread, page_view
 from auctune.service.http.uploads import MultipartUpload
 from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
 
+MAX_PAGE = 100
+"""Files of a page; clients of OpenAI's API may ask for more, and then get several."""
 _FORM: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -61,7 +63,6 @@ async def receive_file(
     return file_view(record)
 
 
-# Serialized without FastAPI, which blocks all requests for 0.25 s to validate 10,000 files.
 @router.get("", response_model=FilePage)
 async def list_files(
     service: ServiceDep,
@@ -73,14 +74,19 @@ async def list_files(
     sha256: Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")] = None,
     filename: Annotated[str | None, Query(pattern=r"^[^\x00]{1,255}$")] = None,
 ) -> Response:
-    """List the user's files; filter by `sha256` and `filename` to find an earlier upload."""
-    page = await service.files.page(
-        who.user, limit, after, purpose, order == "asc", sha256, filename
-    )
-    data = [file_view(record) for record in page.items]
-    first, last = (data[0]["id"], data[-1]["id"]) if data else ("", "")
-    body = {**page_view(data, has_more=page.has_more), "first_id": first, "last_id": last}
-    return Response(orjson.dumps(body), media_type="application/json")
+    """List the user's files; filter by `sha256` and `filename` to find an earlier upload.
+
+    A page has at most 100 files, whatever `limit` allows.
+    """
+    limit = min(limit, MAX_PAGE)
+
+    def read() -> JSON:
+        page = service.files.page(who.user, limit, after, purpose, order == "asc", sha256, filename)
+        data = [file_view(record) for record in page.items]
+        first, last = (data[0]["id"], data[-1]["id"]) if data else ("", "")
+        return {**page_view(data, has_more=page.has_more), "first_id": first, "last_id": last}
+
+    return await json_in_thread(read)
 
 
 @router.get("/{file_id}", response_model=FileObject, response_model_exclude_none=True)
@@ -105,7 +111,7 @@ async def content(service: ServiceDep, who: CurrentUser, file_id: str) -> FileRe
     """Return the content of a file."""
     path = service.files.path(await own_file(service, who, file_id))
     try:
-        status = await asyncio.to_thread(path.stat)
+        status = await in_thread(path.stat)
     except FileNotFoundError:
         raise not_found("file", file_id) from None
     return FileResponse(path, media_type="application/octet-stream", stat_result=status)
@@ -119,7 +125,7 @@ async def delete_record(service: Service, record: FileRecord) -> None:
             used = zone.actor.submit(lambda actor: actor.uses_file(record.id))
             if await asyncio.wrap_future(used):
                 raise _file_in_use()
-        if await asyncio.to_thread(_closed_zone_uses, service, record):
+        if await in_thread(_closed_zone_uses, service, record):
             raise _file_in_use()
         await service.files.delete(record)
 

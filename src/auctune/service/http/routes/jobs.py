@@ -1,6 +1,5 @@
 """/v1/fine_tuning/jobs: OpenAI's fine-tuning API, extended by a bid."""
 
-import asyncio
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ from auctune.service.http.serializers import (
     checkpoint_view,
     event_view,
     job_view,
+    json_in_thread,
     page_view,
 )
 from auctune.service.identifiers import JOB_ID
@@ -54,7 +54,6 @@ _METADATA_PARAMETER = {
     "explode": True,
     "schema": {"type": "object", "additionalProperties": {"type": "string"}},
 }
-_SCAN_PAGE = 200
 
 
 # Bids arrive at 1,000 a second: this route parses its body itself, and FastAPI does not check the
@@ -128,14 +127,13 @@ async def list_jobs(
 ) -> Response:
     """List the user's jobs, newest first."""
     metadata = _metadata_filter(request.query_params)
-    if metadata is None:
-        page = await asyncio.to_thread(service.queries.jobs, who.user, limit, after)
-        rows, has_more = [read_job(row) for row in page.items], page.has_more
-    else:
-        # One search a user at a time: each reads all of the user's jobs.
-        async with service.searches.acquire([who.user]):
-            rows, has_more = await _filter_jobs(service, who.user, metadata, limit, after)
-    return _json(page_view([_job(service, row) for row in rows], has_more=has_more))
+
+    def read() -> JSON:
+        page = service.queries.jobs(who.user, limit, after, metadata=metadata)
+        data = [_job(service, read_job(row)) for row in page.items]
+        return page_view(data, has_more=page.has_more)
+
+    return await json_in_thread(read)
 
 
 @router.get("/{job_id}", response_model=Job)
@@ -182,9 +180,13 @@ async def list_events(
     last = None if after is None else int(after.removeprefix("ftevent-"))
     messages = service.projection(job.zone).messages
     types = tuple(map(str, messages))
-    page = await asyncio.to_thread(service.queries.events, job_id, types, limit, last)
-    data = [event_view(row, messages) for row in page.items]
-    return _json(page_view(data, has_more=page.has_more))
+
+    def read() -> JSON:
+        page = service.queries.events(job_id, types, limit, last)
+        data = [event_view(row, messages) for row in page.items]
+        return page_view(data, has_more=page.has_more)
+
+    return await json_in_thread(read)
 
 
 @router.get("/{job_id}/checkpoints", response_model=Page[Checkpoint])
@@ -234,36 +236,6 @@ def _metadata_filter(query: QueryParams) -> dict[str, str] | None:
                 raise InputError(name, "is not a filter", "metadata[KEY]=VALUE or metadata=null")
             metadata[match[1]] = value
     return metadata or None
-
-
-async def _filter_jobs(
-    service: Service, owner: str, metadata: dict[str, str], limit: int, after: str | None
-) -> tuple[list[JobReadModel], bool]:
-    """Return an owner's jobs with this metadata, and whether there are more.
-
-    All of the owner's jobs may have to be read: in pages, to leave threads for other requests.
-    """
-    matches: list[JobReadModel] = []
-    while True:
-        rows, has_more = await asyncio.to_thread(_scan, service, owner, metadata, after)
-        for row, is_match in rows:
-            if is_match and len(matches) == limit:
-                return matches, True
-            if is_match:
-                matches.append(row)
-        if not has_more:
-            return matches, False
-        after = rows[-1][0].id
-
-
-def _scan(
-    service: Service, owner: str, metadata: dict[str, str], after: str | None
-) -> tuple[list[tuple[JobReadModel, bool]], bool]:
-    page = service.queries.jobs(owner, _SCAN_PAGE, after)
-    rows = [read_job(stored) for stored in page.items]
-    of_rows = [row.body["request"]["metadata"] or {} for row in rows]
-    matches = [metadata.items() <= own.items() if metadata else not own for own in of_rows]
-    return list(zip(rows, matches, strict=True)), page.has_more
 
 
 def _job(service: Service, row: JobReadModel) -> JSON:

@@ -1,19 +1,19 @@
 """/v1/ledger: balance and entries of a user; all accounts for operators."""
 
-import asyncio
 import math
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 
 from auctune.service import focus
 from auctune.service.event_writer import from_minor_units
+from auctune.service.fair_queue import in_thread
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
 from auctune.service.http.schemas import Page
-from auctune.service.http.serializers import JSON, page_view
+from auctune.service.http.serializers import JSON, json_in_thread, page_view
 from auctune.service.ledger import user_account
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
@@ -80,7 +80,7 @@ class History(BaseModel):
 async def statement(service: ServiceDep, who: CurrentUser) -> JSON:
     """Return the user's balance and remaining budget."""
     account = user_account(who.user)
-    balances_by_account = await asyncio.to_thread(service.queries.balances, [account])
+    balances_by_account = await in_thread(service.queries.balances, [account])
     accounts = service.spending.accounts(who.user, who.key)
     alerts = service.spending.alerts.of(accounts, service.now())
     remaining = service.spending.remaining(who.user, who.key)
@@ -99,27 +99,32 @@ async def entries(
     who: CurrentUser,
     after: Annotated[str | None, Query(pattern=r"^entry-\d{1,18}$")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-) -> JSON:
+) -> Response:
     """List the entries of the user's account, newest first."""
     last = None if after is None else int(after.removeprefix("entry-"))
-    page = await asyncio.to_thread(service.queries.entries, user_account(who.user), limit, last)
-    data = [
-        {
-            "id": f"entry-{row.id}",
-            "account": row.account,
-            "amount": str(from_minor_units(row.amount)),
-            "job": row.job,
-            "created_at": int(row.at),
-        }
-        for row in page.items
-    ]
-    return page_view(data, has_more=page.has_more)
+
+    def read() -> JSON:
+        page = service.queries.entries(user_account(who.user), limit, last)
+        data = [
+            {
+                "id": f"entry-{row.id}",
+                "object": "entry",
+                "account": row.account,
+                "amount": str(from_minor_units(row.amount)),
+                "job": row.job,
+                "created_at": int(row.at),
+            }
+            for row in page.items
+        ]
+        return page_view(data, has_more=page.has_more)
+
+    return await json_in_thread(read)
 
 
 @router.get("/balances", response_model=Balances)
 async def balances(service: ServiceDep, who: OperatorUser) -> JSON:
     """Return the balances of all accounts."""
-    amounts = await asyncio.to_thread(service.queries.balances)
+    amounts = await in_thread(service.queries.balances)
     return {
         "object": "balances",
         "accounts": {name: str(from_minor_units(units)) for name, units in amounts.items()},
@@ -137,7 +142,7 @@ async def history(
     step = max(1, math.ceil(hours * 3600 / _SPANS))
     since = max(0, until - step * _SPANS)
     spans = math.ceil((until - since) / step)
-    rows = await asyncio.to_thread(service.queries.account_history, since, step)
+    rows = await in_thread(service.queries.account_history, since, step)
     accounts: dict[str, list[str]] = {}
     for account, span, units in rows:
         amounts = accounts.setdefault(account, ["0"] * spans)

@@ -14,6 +14,7 @@ from fastapi.responses import StreamingResponse
 
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import OPEN
+from auctune.service.fair_queue import in_thread
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
 from auctune.service.http.routes.jobs import own_job
@@ -28,7 +29,7 @@ LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]
 After = Annotated[int | None, Query(ge=0, le=2**62)]
 # Keepalives stop proxies from closing idle streams, and make revoked keys noticed.
 _KEEPALIVE_SECONDS = 15.0
-_BATCH = 500
+_BATCH = 100
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Headers of a stream: not cached, and not buffered by nginx."""
 _STREAM_ROUTE: dict[str, Any] = {
@@ -85,7 +86,7 @@ async def zone_stream(
 
     start = int(last_event_id) if last_event_id is not None else after
     if start is None:
-        start = await asyncio.to_thread(service.log.last_seq, zone_id)
+        start = await in_thread(service.log.last_seq, zone_id)
     return _answer(_events(service, who, zone_id, start, read, _full_event))
 
 
@@ -112,15 +113,14 @@ async def _events(
         yield b": the stream is open\n\n"
         while True:
             changed.clear()
-            rows = await asyncio.to_thread(read, seq)
-            for row in rows:
+            shown = await in_thread(_read_events, read, show, seq)
+            for row, content in shown:
                 seq = row.seq
-                shown = show(row)
-                if shown is not None:
-                    yield _event(row, shown)
+                if content is not None:
+                    yield content
                 if row.job == topic and _is_last(row):
                     return
-            if len(rows) == _BATCH:
+            if len(shown) == _BATCH:
                 continue
             if is_over:
                 return
@@ -130,6 +130,12 @@ async def _events(
                 yield b": keepalive\n\n"
             if not service.accounts.is_active(who.key):
                 return
+
+
+def _read_events(read: Read, show: Show, seq: int) -> list[tuple[EventRow, bytes | None]]:
+    """Return the events after a number, each as it is sent, or None if it is not."""
+    shown = [(row, show(row)) for row in read(seq)]
+    return [(row, None if one is None else _event(row, one)) for row, one in shown]
 
 
 def _is_last(row: EventRow) -> bool:

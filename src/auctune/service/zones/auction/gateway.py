@@ -4,7 +4,6 @@ from typing import Any
 
 from auctune.domain import Money, PriceMenu
 from auctune.domain.decision import MenuLine
-from auctune.service.accounts.limits import KeyedLocks
 from auctune.service.config.zone import AUCTION
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.jobs.request import JobRequest
@@ -36,7 +35,6 @@ class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
         super().__init__(context, supply.base, len(supply.cluster.nodes), explainer)
         self._has_vendors = has_vendors
         self.nodes = tuple(node.id for node in supply.cluster.nodes)
-        self._menu_locks = KeyedLocks()
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
         if request.market.repair and not self._has_vendors:
@@ -66,8 +64,7 @@ class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
                 return PriceMenu(bid.job, ())
             return zone.quote(bid)
 
-        # A menu takes tens of milliseconds on the actor's thread: one at a time for each user.
-        async with self._menu_locks.acquire((bid.owner,)):
+        async with self._quoting.place(bid.owner):
             menu = await self.actor.call(quote)
         return tuple(map(offer_line, menu.lines))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from auctune.device_profile import JobWork, Profile
+from auctune.device_profile import Profile, job_token_cost
 from auctune.domain import Cluster, EnergyForecast, InputError, Money, Quote, Task
 from auctune.domain.data_size import DataSize
 from auctune.electricity import RepeatedPrices, read_prices, slot_costs
@@ -82,11 +82,15 @@ class Supply:
     profiles: Mapping[str, Profile]
     sample_tokens: float
 
-    def work(self, training: Training, size: DataSize) -> JobWork:
-        """Return the work of a job on the node type where it costs most."""
+    def token_cost(self, training: Training, size: DataSize) -> float:
+        """Return what a token of a job is sold as, on the node type where it costs most."""
         used = self.cluster.used_types
         profiles = [one for name, one in self.profiles.items() if name in used]
-        return JobWork.of(training, size, profiles)
+        return job_token_cost(training, size, profiles)
+
+    def work(self, training: Training, size: DataSize) -> float:
+        """Return the work of a job, in samples."""
+        return size.samples(training.epochs, self.sample_tokens) * self.token_cost(training, size)
 
     def task(self, bid: Bid, clock: SlotClock, first: int, last: int) -> Task:
         """Return a bid as the mechanism sees it, to run from slot `first` to `last` at most.
@@ -111,7 +115,7 @@ class Supply:
             id=bid.job,
             arrival=first,
             deadline=deadline,
-            work=self.work(training, size).samples(size, training.epochs, self.sample_tokens),
+            work=self.work(training, size),
             memory_gb=memory,
             bid=bid.bid,
             throughput={

@@ -58,17 +58,10 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             for cell in job.cells
             if cell.slot <= slot
         )
-        load, epochs = self._load_share(zone, job), job.training.epochs
-        # The job is loaded first.
-        share = max(0.0, (sold / job.task.work - load) / (1 - load))
+        share, epochs = sold / job.task.work, job.training.epochs
         if job.size.validation is not None:
             return job.size.rows_of(share * job.size.samples(epochs, 1.0), epochs)
         return min(job.total_rows, floor(share * job.total_rows + _SLACK))
-
-    def _load_share(self, zone: AuctionZone, job: AuctionJob) -> float:
-        """Return the share of a job's work that loading it is."""
-        work, sample_tokens = zone.supply.work(job.training, job.size), zone.supply.sample_tokens
-        return work.load_share(job.size, job.training.epochs, sample_tokens)
 
     def _on_slot_trained(
         self, zone: AuctionZone, node: str, rows: Mapping[str, tuple[int, int]], seconds: float
@@ -78,11 +71,7 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
         is_complete = True
         for name, (before, after) in rows.items():
             job = zone.admitted_jobs[name]
-            load = self._load_share(zone, job)
             share = job.task.throughput[zone.state.node_type(node)] / job.task.work
-            if not before:
-                share = max(0.0, share - load)
-            share /= 1 - load
             # Rows of validation data take less time than others.
             share_before, share_after = (
                 job.size.share_of(count, job.training.epochs) for count in (before, after)
@@ -95,11 +84,9 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
             is_complete &= missing <= 0
             if missing > MAX_SHORTFALL * due * job.total_rows:
                 zone.note(name, TRAINED_LATER)
-            sold += due * job.task.work * (1 - load)
+            sold += due * job.task.work
             # On slower nodes a task has more work than by the profile.
-            work = zone.supply.work(job.training, job.size)
-            whole = work.samples(job.size, job.training.epochs, zone.supply.sample_tokens)
-            trained += done * whole * (1 - load)
+            trained += done * zone.supply.work(job.training, job.size)
         if sold:
             # A node that was done early could have trained more.
             slot_seconds = zone.clock.slot_seconds
@@ -126,10 +113,6 @@ class AuctionScheduler(SlotScheduler[AuctionZone, AuctionJob]):
         remaining = job.cells_from(zone.state.slot + 1)
         speeds = [job.task.throughput[zone.state.node_type(cell.node)] for cell in remaining]
         tolerance = MAX_SHORTFALL * (min(speeds) if speeds else 0.0)
-        if job.last_reported_slot >= 0:
-            # It was loaded in an earlier slot, which may have been all that there was time for;
-            # what is left counts as if it had to be again.
-            tolerance += self._load_share(zone, job) * job.task.work
         if job.work_left > sum(speeds) + tolerance and not self._is_in_flight(job):
             zone.replan(job, why)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from auctune.domain import Explanation
-from auctune.service.accounts.limits import FairQueue
+from auctune.service.fair_queue import FairQueue
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.snapshots import read_event, replay_until
@@ -56,12 +56,12 @@ _MAX_CACHED = 1000
 
 
 class ExplanationService:
-    """Explains decisions one at a time, with at most one pending request a user."""
+    """Explains decisions one at a time."""
 
     def __init__(self, log: EventLog, explainers: Mapping[str, Explainer[Any]]) -> None:
         self._log = log
         self._explainers = explainers
-        self._queue = FairQueue("explanation")
+        self._queue = FairQueue("explanations", 1, max_waiting=1)
         self._cache: OrderedDict[str, DecisionExplanation] = OrderedDict()
 
     async def get(self, job: str, user: str) -> DecisionExplanation | None:
@@ -71,7 +71,7 @@ class ExplanationService:
         """
         if (cached := self._cache.get(job)) is not None:
             return cached
-        explained = await self._queue.run(user, lambda: self._explain(job))
+        explained = await self._queue.run(None, user, lambda: self._explain(job))
         if explained is not None:
             self._cache[job] = explained
             if len(self._cache) > _MAX_CACHED:

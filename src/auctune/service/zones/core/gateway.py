@@ -21,6 +21,7 @@ from auctune.engine.data.client import DataError
 from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.accounts.keys import Principal
 from auctune.service.datasets.repairer import DatasetQuote
+from auctune.service.fair_queue import FairQueue
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.idempotency import IdempotencyKey
@@ -60,6 +61,9 @@ from auctune.service.zones.core.metered import Estimate, EstimateOffer
 from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)
+
+# Quotes that a user may have waiting in a zone: those of a few forms of the page.
+_MAX_WAITING_QUOTES = 8
 
 Record = dict[str, Any]
 B = TypeVar("B", bound=ZoneBid)
@@ -144,6 +148,8 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         self.base = base
         self.num_nodes = num_nodes
         self.explainer = explainer
+        # A quote takes tens of milliseconds of the actor's thread, or seconds of another.
+        self._quoting = FairQueue("quotes", 1, _MAX_WAITING_QUOTES)
         self._defaults = context.defaults
         self._data = context.data
         self._budgets = context.budgets

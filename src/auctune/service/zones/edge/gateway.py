@@ -1,6 +1,5 @@
 """Request side of an edge zone: jobs that train where their data are."""
 
-import asyncio
 from typing import Any
 
 from auctune.domain import InputError, Money
@@ -8,6 +7,7 @@ from auctune.domain.data_size import job_notes
 from auctune.edge import EdgeMenu, EdgeMenuLine
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import EDGE
+from auctune.service.fair_queue import in_place
 from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms, request_record
@@ -49,7 +49,6 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
     ) -> None:
         super().__init__(context, supply.entry.base, len(supply.market.sites), explainer)
         self.supply = supply
-        self._menu_lock = asyncio.Lock()
 
     def unsupported_reason(self, request: JobRequest) -> str | None:
         reason = super().unsupported_reason(request)
@@ -104,13 +103,12 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
                 return None
             return zone.question(bid)
 
-        # A menu takes a second or more, so it is computed from a copy off the actor's thread; one
-        # at a time, as threads are few.
-        async with self._menu_lock:
+        # A menu takes a second or more, so it is computed from a copy off the actor's thread.
+        async with self._quoting.place(bid.owner):
             request = await self.actor.call(menu_request)
             menu = EdgeMenu(bid.job, ())
             if request is not None:
-                menu = await asyncio.to_thread(request.answer)
+                menu = await in_place(request.answer)
         return tuple(map(offer_line, menu.lines))
 
     def _accept(self, zone: EdgeZone, bid: EdgeBid, plan: EdgeMenuLine) -> JobReadModel | None:

@@ -216,7 +216,11 @@ class EdgeSupply:
             raise InputError("validation_file", found, expected)
 
     def _row_seconds(self, training: Training, size: DataSize, micro_batch: float) -> float:
-        """Return the seconds of a worker for a row in micro-batches of so many rows on average."""
+        """Return the seconds of a worker for a row in micro-batches of so many rows on average.
+
+        Each takes a pass, and its gradient is copied and sent, which is taken to cost what a step
+        does; `step_seconds` is what the server takes beside.
+        """
         batch = self.profile.batch(training, size, micro_batch)
         return size.mean_tokens / self.profile.tokens_per_second(batch)
 

@@ -114,8 +114,9 @@ def estimate_of(
     """Estimate the cost and finish of a job from the market seen so far; takes a while.
 
     The terms are based on `pace`, whose speeds are equally likely. `unit_price` is that of an
-    on-demand instance for a slot. The job ends when it has cost `max_cost`, so that no play counts
-    with more; `None`: the cost at p90, which is the cap of an accepted quote that names none.
+    on-demand instance for a slot. The job ends when it has cost `max_cost`, so a simulated course
+    that costs more counts as `max_cost`; `None`: the cost at p90, which is the cap of an accepted
+    quote that names none.
     """
     speeds = [speed / pace.speed for speed in pace.speeds]
     found = estimate(terms.job(), renting, market.history(slot), first - slot, speeds)

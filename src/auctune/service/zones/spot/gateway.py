@@ -5,7 +5,6 @@ from typing import Any
 
 from auctune.domain import InputError, Money
 from auctune.service.accounts.keys import Principal
-from auctune.service.accounts.limits import FairQueue
 from auctune.service.config.zone import SPOT
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.jobs.offers import Alternatives
@@ -18,9 +17,6 @@ from auctune.service.zones.core.metered import Estimate
 from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
 from auctune.service.zones.spot.supply import SpotSupply
 from auctune.service.zones.spot.zone import SpotZone, no_slot
-
-# Estimates that a user may have waiting: those of a few forms of the page.
-_WAITING_ESTIMATES = 8
 
 
 class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
@@ -40,7 +36,6 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
     def __init__(self, context: GatewayContext[SpotZone, DatasetQuote], rental: SpotSupply) -> None:
         super().__init__(context, rental.base, rental.n_max * rental.max_jobs)
         self.rental = rental
-        self._estimates = FairQueue("estimate", _WAITING_ESTIMATES)
 
     def _valued_record(
         self, who: Principal, request: JobRequest, value: JobValue, alternatives: Alternatives
@@ -66,7 +61,8 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
             raise no_slot(self.clock, slots.start)
         terms = rental.terms(training, data.size, value, slots, pace.speed)
         cap = cap_of(submission.record)
-        estimate = await self._estimates.run(
+        estimate = await self._quoting.run(
+            None,
             submission.owner,
             lambda: rental.estimate(terms, slots.start, slot, pace, cap),
             # Pending jobs are limited by the number of open jobs.

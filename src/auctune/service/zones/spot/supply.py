@@ -90,6 +90,7 @@ class SpotSupply:
         # Rows of the validation data count by the time that they take.
         rows_in_time = size.rows + size.validation_rows * size.validation_row_cost
         rows = rows_in_time * training.epochs
+        # Each micro-batch takes a pass, and its gradient is copied and added up like a step.
         batch = self.profile.batch(training, size, min(self.micro_batch, training.batch_size))
         seconds = self.clock.slot_seconds
         speed = self.profile.throughput(seconds, size.mean_tokens, batch, 1.0)

@@ -1,6 +1,5 @@
 """Request side of a timeshare zone: jobs with a loss target that share a pool."""
 
-import asyncio
 import math
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from auctune.domain import InputError, Money
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import TIMESHARE
 from auctune.service.datasets.repairer import DatasetQuote
+from auctune.service.fair_queue import in_place
 from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step
 from auctune.service.jobs.offers import Alternatives
 from auctune.service.jobs.request import JobRequest
@@ -93,20 +93,23 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
         check_batch(training, data.size)
         check_adapter(training, self._profile, self._room_gb)
         check_step(training, data.size, self._profile, clock.slot_seconds)
-        seq, evidence = await self.actor.call(
-            lambda zone: (zone.state.seq, forecast_data(zone.state))
-        )
-        request = ForecastRequest(
-            owner=submission.owner,
-            features=Features.of(training, data.size),
-            target_loss=record["target_loss"],
-            cap=cap_of(record),
-            first_unit=clock.slot() + 1,
-            deadline_unit=deadline_unit,
-        )
         terms = PoolPricing(self.price, clock.epoch, clock.slot_seconds)
-        # Takes a while, so it is done in a thread.
-        estimate = await asyncio.to_thread(forecast, request, terms, evidence)
+        # Pending jobs are limited by the number of open jobs.
+        is_limited = not submission.is_pending
+        async with self._quoting.place(submission.owner, is_limited=is_limited):
+            # A copy of what the pool knows, once it is this user's turn.
+            seq, evidence = await self.actor.call(
+                lambda zone: (zone.state.seq, forecast_data(zone.state))
+            )
+            request = ForecastRequest(
+                owner=submission.owner,
+                features=Features.of(training, data.size),
+                target_loss=record["target_loss"],
+                cap=cap_of(record),
+                first_unit=clock.slot() + 1,
+                deadline_unit=deadline_unit,
+            )
+            estimate = await in_place(forecast, request, terms, evidence)
         return estimate, EstimateInputs(seq, request.first_unit)
 
     def _estimated_bid(

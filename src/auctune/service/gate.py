@@ -1,0 +1,105 @@
+"""The gate before the routes: so many requests work at once, of who has used least first."""
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.fair_queue import FairQueue
+from auctune.service.request_scope import RequestScope, Use
+
+T = TypeVar("T")
+
+NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
+# Of the mean time of a request, the share of the newest.
+_NEWEST_SHARE = 0.05
+
+
+class Gate:
+    """Lets so many requests work at once, and bounds how many a user has open.
+
+    A request leaves its place when it begins to wait for something that is shared beyond, for its
+    body or for a client that reads slowly. All that it has used by its end counts.
+
+    Args:
+        num_places: requests that work at once.
+        max_open: requests of a user that are not answered yet.
+        team_weights: of the users of teams, here and in all queues beyond; 1 of all others.
+
+    Attributes:
+        used: by user, since the start of the service.
+    """
+
+    def __init__(
+        self, num_places: int, max_open: int, team_weights: Mapping[str, float] = NO_WEIGHTS
+    ) -> None:
+        self.used: dict[str, Use] = {}
+        self._queue = FairQueue("requests", num_places, max_open)
+        self._team_weights = team_weights
+        self._max_open = max_open
+        self._num_open = Counter[str]()
+        self._mean_seconds = 0.0
+
+    @asynccontextmanager
+    async def enter(self, request: RequestScope, who: Principal) -> AsyncIterator[None]:
+        """Let a request work when it is its user's turn.
+
+        Raises:
+            QuotaExceededError: if the user has too many open requests.
+        """
+        user = who.user
+        if self._num_open[user] >= self._max_open:
+            raise QuotaExceededError(
+                f"you have {self._max_open} open requests, the maximum",
+                # One of them is answered in so many seconds.
+                retry_after=self._mean_seconds / self._max_open,
+            )
+        self._num_open[user] += 1
+        begun = time.monotonic()
+        request.user = user
+        if who.team is not None:
+            request.weight = self._team_weights.get(who.team, 1.0)
+        try:
+            place = self._queue.place(user, cost=lambda: request.use.cost, is_limited=False)
+            async with place as request.gate:
+                yield
+        finally:
+            self._num_open[user] -= 1
+            if not self._num_open[user]:
+                del self._num_open[user]
+            self._mean_seconds += _NEWEST_SHARE * (time.monotonic() - begun - self._mean_seconds)
+            self.used.setdefault(user, Use()).add(request.use)
+
+
+class Timed(Awaitable[T]):
+    """Awaits the work of a request, and notes the time that it takes on the event loop.
+
+    It is the CPU time of the loop's thread: another process on its core is not the request's doing.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T], request: RequestScope) -> None:
+        self._work, self._request = work, request
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        steps = self._work.__await__()
+        resume = partial(next, steps)
+        while True:
+            begun = time.thread_time()
+            try:
+                waits_for = resume()
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+            finally:
+                seconds = time.thread_time() - begun
+                self._request.use.loop_seconds += seconds
+                self._request.longest_step = max(self._request.longest_step, seconds)
+            try:
+                resume = partial(steps.send, (yield waits_for))
+            except BaseException as error:
+                resume = partial(steps.throw, error)

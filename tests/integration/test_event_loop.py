@@ -1,0 +1,135 @@
+"""No route holds the event loop for long, however many jobs and files there are."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from auctune.service.http.middleware import MAX_STEP_SECONDS
+from auctune.service.page.app import page_routes
+from auctune.service.storage import WriteBatch, tables
+from auctune.service.storage.committer import durable
+from auctune.service.storage.job_metadata import metadata_rows
+from support.page_visitor import PageVisitor
+from support.serving import Served, serving
+from support.store_rows import event_row
+
+pytestmark = pytest.mark.slow
+
+NUM_JOBS = NUM_FILES = 10_000
+METADATA = {f"key {number}": "x" * 512 for number in range(16)}
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A market in which Ada has many ended jobs with large metadata, and many files."""
+    with serving(tmp_path_factory.mktemp("market")) as served:
+        key = served.key("ada")
+        client, file = served.client(key), served.upload(key)
+        client.files.wait_for_processing(file, poll_interval=0.05)
+        market = {"market": {"bid": "100", "deadline": "+20m"}}
+        job = client.fine_tuning.jobs.create(
+            model="tiny", training_file=file, metadata=METADATA, extra_body=market
+        )
+        served.finish(job.id, "ada")
+        served.run(lambda: _fill(served, job.id, file))
+        yield served
+
+
+async def _fill(served: Served, job: str, file: str) -> None:
+    service = served.service
+    of_job, of_file = service.queries.job(job), service.queries.file(file)
+    assert of_job is not None
+    assert of_file is not None
+    for _ in range(NUM_JOBS // 500):
+        batch = WriteBatch()
+        for seq in range(first := service.committer.next_seq(500), first + 500):
+            name = f"ftjob-{seq:024}"
+            batch.insert(tables.events, event_row(seq, "closed", name, type="slot.started"))
+            batch.upsert(tables.jobs, {**of_job._asdict(), "id": name, "seq": seq})
+            batch.insert(tables.job_metadata, *metadata_rows(seq, of_job.owner, METADATA))
+        await durable(service.committer, batch)
+    batch = WriteBatch()
+    for seq in range(first := service.committer.next_seq(NUM_FILES), first + NUM_FILES):
+        batch.upsert(tables.files, {**of_file._asdict(), "id": f"file-{seq:024}", "seq": seq})
+    await durable(service.committer, batch)
+
+
+def long_steps(served: Served) -> dict[str, float]:
+    """CPU seconds for which routes have held the event loop at once, if those are many."""
+    text = served.service.metrics.render().decode()
+    return {
+        sample.labels["route"]: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "auctune_loop_step_seconds" and sample.value > MAX_STEP_SECONDS
+    }
+
+
+def forget_steps(served: Served) -> None:
+    served.service.metrics.forget_steps()
+
+
+def test_no_route_of_the_api_holds_the_event_loop(filled: Served) -> None:
+    # The first time something is imported, compiled or cached.
+    ask_all(filled)
+    forget_steps(filled)
+    ask_all(filled)
+    assert long_steps(filled) == {}
+
+
+def test_no_page_holds_the_event_loop(filled: Served) -> None:
+    visit_all(filled)
+    forget_steps(filled)
+    visit_all(filled)
+    assert long_steps(filled) == {}
+
+
+def ask_all(served: Served) -> None:
+    """Ask all routes of the API that read, with their largest limits, and some that do more."""
+    key = served.key("ada")
+    with served.http(key) as user, served.http() as operator:
+        jobs = user.get("/v1/fine_tuning/jobs", params={"limit": 100}).json()["data"]
+        files = user.get("/v1/files", params={"limit": 10_000}).json()["data"]
+        assert (len(jobs), len(files)) == (100, 100)
+        document = operator.get("/openapi.json").json()
+        named = _Named(job_id=jobs[-1]["id"], file_id=files[-1]["id"], zone_id="default")
+        asked = 0
+        for path, methods in document["paths"].items():
+            if "get" not in methods or path.endswith("/stream"):
+                continue
+            parameters = {one["name"]: one for one in methods["get"].get("parameters", ())}
+            limit = parameters.get("limit", {"schema": {}})["schema"].get("maximum")
+            params = {} if limit is None else {"limit": limit}
+            for http in (user, operator):
+                status = http.get(path.format_map(named), params=params).status_code
+                assert status < 500, (path, status)
+                asked += status == 200
+        assert asked > 20
+        for pair, count in (({"no such key": "x"}, 0), ({"key 1": "x" * 512}, 100)):
+            params = {f"metadata[{name}]": value for name, value in pair.items()} | {"limit": 100}
+            found = user.get("/v1/fine_tuning/jobs", params=params)
+            assert len(found.json()["data"]) == count
+        body: dict[str, Any] = {"model": "tiny", "training_file": served.upload(key)}
+        body |= {"metadata": METADATA, "market": {"bid": "0.0001", "deadline": "+20m"}}
+        for route in ("/v1/quotes", "/v1/fine_tuning/jobs"):
+            assert user.post(route, json=body).status_code == 200
+        served.upload(key, rows='{"text": "%s"}\n' % ("word " * 400_000))
+
+
+def visit_all(served: Served) -> None:
+    """Visit all pages, as their user and as an operator."""
+    visitors = PageVisitor(served, served.key("ada")), PageVisitor(served, served.operator)
+    with served.http(served.key("ada")) as user:
+        job = user.get("/v1/fine_tuning/jobs").json()["data"][0]["id"]
+    named = _Named(job_id=job, zone_id="default", name="page.css")
+    for path, method, _ in page_routes():
+        if method == "GET" and not path.endswith("/news"):
+            for visitor in visitors:
+                visitor.get("/page" + path.format_map(named))
+
+
+class _Named(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "none"
