@@ -30,9 +30,9 @@ from auctune.service.accounts.budgets import BudgetExceededError, BudgetLocks
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.inference import InferenceConfig
-from auctune.service.fair_queue import current_request
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
+from auctune.service.request_scope import current_request
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.events import token_charge
 from auctune.service.zones.core.zone import AnyZone
@@ -215,7 +215,7 @@ class GenerationService:
 
         def on_seconds(seconds: float) -> None:
             if current is not None:
-                current.process_seconds += seconds
+                current.use.process_seconds += seconds
 
         async def read(number: int, request: Request) -> None:
             async with aclosing(generator.generate(request, who.user, on_seconds)) as pieces:

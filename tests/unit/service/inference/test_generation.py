@@ -25,9 +25,10 @@ from auctune.service.accounts.keys import Role
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig
-from auctune.service.fair_queue import FairQueue, RequestUse, request_context
+from auctune.service.fair_queue import FairQueue
 from auctune.service.inference.catalog import Model
 from auctune.service.inference.generation import WaitingRequests
+from auctune.service.request_scope import RequestScope, request_scope
 from support.serving import Clock, Served, make_file, make_zone, serving
 
 CONTEXT = 100
@@ -141,13 +142,13 @@ def test_what_the_process_used_counts_for_its_request_whose_gate_is_free(served:
     requests = [GenerationRequest(prompt="one", params=SamplingParams(max_tokens=2))] * 3
 
     async def run() -> tuple[float, int]:
-        gate, use = FairQueue("requests", 1, 1), RequestUse("ada")
-        async with gate.place("ada") as use.gate:
-            with request_context(use):
+        gate, scope = FairQueue("requests", 1, 1), RequestScope(served.service.reads)
+        async with gate.place("ada") as scope.gate:
+            with request_scope(scope):
                 model = Model("tiny", "tiny", 0.0, "auctune")
                 async for _ in served.service.generation.generate(model, who, requests):
                     pass
-            return use.process_seconds, gate._num_free
+            return scope.use.process_seconds, gate._num_free
 
     assert served.run(run) == (0.75, 1)
 
