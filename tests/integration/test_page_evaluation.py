@@ -226,22 +226,22 @@ def test_only_the_owner_of_a_model_may_use_it(shop: Shop) -> None:
 
 
 def wait_until_free(served: Served) -> None:
-    slots = served.service.generation._slots["tiny"]
-    poll(lambda: not served.service.evaluations._users and slots._free == LIMITS.max_batch)
+    poll(lambda: not served.service.evaluations._users and served.num_open_answers() == 0)
 
 
 def test_a_user_has_one_evaluation_at_a_time_which_ends_when_the_client_leaves(shop: Shop) -> None:
-    held = shop.served.service.generation._slots["tiny"].acquire("someone", LIMITS.max_batch)
+    shop.answer_of_the_api()
     fields = {"csrf": shop.ada.token(), "file": shop.validation}
     place = f"{shop.place}/evaluations"
-    shop.served.run(held.__aenter__)
-    with shop.ada.http.stream("POST", place, data=fields, headers=HTMX) as answer:
+    with (
+        shop.served.held_answers(),
+        shop.ada.http.stream("POST", place, data=fields, headers=HTMX) as answer,
+    ):
         parts = answer.iter_text()
         assert "Waiting for the model" in next(parts)
         second = shop.ada.http.post(place, data=fields)
         assert second.status_code == 429
         assert "Another evaluation of yours is running" in second.text
-    shop.served.run(lambda: held.__aexit__(None, None, None))
     wait_until_free(shop.served)
     assert shop.ada.http.post(place, data=fields).status_code == 200
 
@@ -343,17 +343,15 @@ def test_in_a_browser_parts_take_the_place_of_one_another_until_the_end_or_a_sto
         expect(page.locator("#answers").get_by_text(said, exact=True)).to_be_visible()
         expect(ask).to_be_enabled()
 
-        # Parts are shown as they come; without a free place the first one stays.
-        held = shop.served.service.generation._slots["tiny"].acquire("someone", LIMITS.max_batch)
-        shop.served.run(held.__aenter__)
+        # Parts are shown as they come; while the process stands still the first one stays.
         shown = page.locator("#evaluation")
         start = page.get_by_role("button", name="Evaluate")
-        start.click()
-        expect(shown.get_by_text("Waiting for the model")).to_be_visible()
-        expect(start).to_be_disabled()
-        page.locator("button.stop:visible").click()
-        expect(shown.get_by_role("alert")).to_have_text("Stopped.")
-        shop.served.run(lambda: held.__aexit__(None, None, None))
+        with shop.served.held_answers():
+            start.click()
+            expect(shown.get_by_text("Waiting for the model")).to_be_visible()
+            expect(start).to_be_disabled()
+            page.locator("button.stop:visible").click()
+            expect(shown.get_by_role("alert")).to_have_text("Stopped.")
         wait_until_free(shop.served)
 
         start.click()

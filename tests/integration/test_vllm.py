@@ -231,8 +231,6 @@ def test_drawn_answers_differ_and_a_seed_repeats_them(served: Served) -> None:
     whole = served.ask(request)[0]
     assert len(set(whole.text.values())) == 4
     assert sum(isinstance(piece, PromptRead) for piece in whole.pieces) == 1
-    parts = served.ask(*request.split(2))
-    assert {**parts[0].text, **parts[1].text} == whole.text
     free = replace(request, params=replace(params, seed=None))
     assert served.ask(free)[0].text != served.ask(free)[0].text
     # Of no mass at all the likeliest token stays.

@@ -8,6 +8,8 @@ import asyncio
 import functools
 import json
 import logging
+import os
+import signal
 import tempfile
 import threading
 import time
@@ -248,6 +250,21 @@ class Served:
         file = client.files.create(file=(name, rows.encode()), purpose="fine-tune")
         done = client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30)
         return str(done.id)
+
+    @contextmanager
+    def held_answers(self, base: str = "tiny") -> Iterator[None]:
+        """The process that answers for a base, which has started, stands still in the block."""
+        pid = self.service.generation._generators[base].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def num_open_answers(self, base: str = "tiny") -> int:
+        """Requests that the process which answers for a base has."""
+        return len(self.service.generation._generators[base]._requests)
 
     def upload_pairs(self) -> str:
         """Upload twenty pairs of answers; the id of their file."""

@@ -1,7 +1,7 @@
 """Requests to a base and its adapters for answers and scores, and the pieces of the replies."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +9,9 @@ from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind
 from auctune.domain.evaluation import Question, Score
 
 FinishReason = Literal["stop", "length"]
+
+READ_COST, DRAW_COST = 1.0, 2.0
+"""What a token counts, where users share, that is read, and that is drawn (Sheng et al., 2024)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +48,6 @@ class GenerationRequest:
         tools: that the answer may call, for `messages`; OpenAI's format.
         prompt: a text, or tokens.
         params: how tokens are drawn.
-        first_answer: number of the first answer, of a request that goes on with another's answers.
-        priority: the lower, the earlier, where vLLM answers; auctune's own engine answers in the
-            order of arrival.
     """
 
     task: Literal["generate"] = "generate"
@@ -56,8 +56,6 @@ class GenerationRequest:
     tools: tuple[Mapping[str, Any], ...] = ()
     prompt: str | tuple[int, ...] | None = None
     params: SamplingParams = SamplingParams()
-    first_answer: int = 0
-    priority: int = 0
 
     @classmethod
     def of_prompt(
@@ -76,13 +74,6 @@ class GenerationRequest:
     def num_replies(self) -> int:
         """Answers."""
         return self.params.num_answers
-
-    def split(self, max_answers: int) -> "Iterator[GenerationRequest]":
-        """Yield requests for at most so many answers each, which are together the same answers."""
-        for first in range(0, self.num_replies, max_answers):
-            count = min(max_answers, self.num_replies - first)
-            params = replace(self.params, num_answers=count)
-            yield replace(self, params=params, first_answer=self.first_answer + first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ their adapters are: see `auctune.train.generation`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import count
@@ -24,8 +24,8 @@ from auctune.engine.messages.generation import (
     Generate,
     Generated,
     GeneratorReply,
-    MeasureSizes,
-    SizesMeasured,
+    MeasureSize,
+    SizeMeasured,
 )
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
@@ -138,7 +138,7 @@ class Generator:
         self._log = log
         self._process: AsyncWorker | None = None
         self._ids = count(1)
-        self._requests: dict[str, asyncio.Queue[Piece | SizesMeasured | AuctuneError]] = {}
+        self._requests: dict[str, asyncio.Queue[Generated | SizeMeasured | AuctuneError]] = {}
         self._stopped = ""
         self._idle: asyncio.TimerHandle | None = None
         self._endings: WeakSet[AsyncWorker] = WeakSet()
@@ -148,32 +148,42 @@ class Generator:
         """Process id, None while there is no process."""
         return None if self._process is None else self._process.pid
 
-    async def generate(self, request: Request) -> AsyncGenerator[Piece]:
+    async def generate(
+        self,
+        request: Request,
+        user: str = "",
+        on_seconds: Callable[[float], None] = lambda _seconds: None,
+    ) -> AsyncGenerator[Piece]:
         """Yield the pieces of a request's reply; closing the iterator cancels the request.
+
+        Args:
+            request: what to reply to.
+            user: any name; users share the process.
+            on_seconds: called with the seconds of the process that the request has used.
 
         Raises:
             InputError: for a prompt, parameters, rows or an adapter that cannot be used; before
                 any `AnswerPiece` or `RowScored`.
             InferenceError: if the process ends, or cannot be started.
         """
-        message = Generate(id=self._next_id(), request=request)
-        async with aclosing(self._replies(message, request.num_replies)) as pieces:
-            async for piece in pieces:
-                yield piece
+        message = Generate(id=self._next_id(), user=user, request=request)
+        async with aclosing(self._replies(message, request.num_replies)) as replies:
+            async for reply in replies:
+                if reply.seconds:
+                    on_seconds(reply.seconds)
+                yield reply.piece
 
-    async def measure(self, requests: Sequence[Request]) -> Sequence[RequestSize]:
-        """Return how many tokens requests may take; errors as of `generate`."""
-        message = MeasureSizes(id=self._next_id(), requests=tuple(requests))
+    async def measure(self, request: Request, user: str = "") -> RequestSize:
+        """Return how many tokens a request may take; arguments and errors as of `generate`."""
+        message = MeasureSize(id=self._next_id(), user=user, request=request)
         async with aclosing(self._replies(message, 1)) as replies:
-            measured: SizesMeasured = await anext(replies)
-        return measured.sizes
+            measured: SizeMeasured = await anext(replies)
+        return measured.size
 
     def _next_id(self) -> str:
         return str(next(self._ids))
 
-    async def _replies(
-        self, message: Generate | MeasureSizes, num_open: int
-    ) -> AsyncGenerator[Any]:
+    async def _replies(self, message: Generate | MeasureSize, num_open: int) -> AsyncGenerator[Any]:
         """Send a request and yield its replies until so many are complete."""
         inbox = self._requests[message.id] = asyncio.Queue()
         try:
@@ -183,7 +193,8 @@ class Generator:
                 if isinstance(found, AuctuneError):
                     num_open = 0
                     raise found
-                num_open -= isinstance(found, AnswerEnd | RowsScored | SizesMeasured)
+                last = found.piece if isinstance(found, Generated) else found
+                num_open -= isinstance(last, AnswerEnd | RowsScored | SizeMeasured)
                 yield found
         finally:
             del self._requests[message.id]
@@ -222,12 +233,10 @@ class Generator:
                 self._end(str(message.error.to_error(InferenceError)))
             case Failed():
                 self._deliver(message.request, message.error.to_error(InferenceError))
-            case Generated():
-                self._deliver(message.request, message.piece)
-            case SizesMeasured():
+            case Generated() | SizeMeasured():
                 self._deliver(message.request, message)
 
-    def _deliver(self, id_: str, found: Piece | SizesMeasured | AuctuneError) -> None:
+    def _deliver(self, id_: str, found: Generated | SizeMeasured | AuctuneError) -> None:
         # A request that was cancelled has no inbox any more.
         if (inbox := self._requests.get(id_)) is not None:
             inbox.put_nowait(found)

@@ -194,7 +194,6 @@ def _arguments(model: str, settings: GeneratorSettings, socket: Path) -> list[st
         "max-logprobs": MAX_LOGPROBS,
         "max-loras": settings.vllm.max_adapters,
         "max-lora-rank": min(one for one in LORA_RANKS if one >= settings.vllm.max_rank),
-        "scheduling-policy": "priority",
         # Otherwise a base's own settings would replace those of requests.
         "generation-config": "vllm",
         # Its default gives requests without a seed the same answers after each start.

@@ -4,7 +4,7 @@
 | --- | --- |
 | (its start) | `Ready`, or `Failed` without a request |
 | `Generate` | `Generated` for each piece, or one `Failed` |
-| `MeasureSizes` | `SizesMeasured`, or one `Failed` |
+| `MeasureSize` | `SizeMeasured`, or one `Failed` |
 | `Cancel` | none: no further piece comes |
 """
 
@@ -17,20 +17,26 @@ from auctune.engine.messages.base import Alive, Failed, Ready, Response, Stop, W
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """Request for answers or a score; `id` is returned by the replies as `request`."""
+    """Request for answers or a score; `id` is returned by the replies as `request`.
+
+    Attributes:
+        user: any name; users share the process.
+    """
 
     id: str
+    user: str = ""
     request: Request
     type: Literal["generate"] = "generate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureSizes:
-    """Request for the sizes of requests."""
+class MeasureSize:
+    """Request for the size of a user's request."""
 
     id: str
-    requests: tuple[Request, ...]
-    type: Literal["measure_sizes"] = "measure_sizes"
+    user: str = ""
+    request: Request
+    type: Literal["measure_size"] = "measure_size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +49,27 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """A piece of the reply to a request."""
+    """A piece of the reply to a request.
+
+    Attributes:
+        seconds: of the processor, that the request has used since its last piece.
+    """
 
     request: str
     piece: Piece
+    seconds: float = 0.0
     type: Literal["generated"] = "generated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SizesMeasured(Response):
-    """The sizes of some requests, in their order."""
+class SizeMeasured(Response):
+    """The size of a request."""
 
     request: str
-    sizes: tuple[RequestSize, ...]
-    type: Literal["sizes_measured"] = "sizes_measured"
+    size: RequestSize
+    type: Literal["size_measured"] = "size_measured"
 
 
-GeneratorRequest = Generate | MeasureSizes | Cancel | Stop
-GeneratorReply = Alive | Ready | Generated | SizesMeasured | Failed
+GeneratorRequest = Generate | MeasureSize | Cancel | Stop
+GeneratorReply = Alive | Ready | Generated | SizeMeasured | Failed
 GENERATOR_MESSAGES = WorkerMessages(GeneratorRequest, GeneratorReply)

@@ -1,8 +1,9 @@
 """Generation worker: answers and scores on one base, with any of its adapters.
 
 Its messages are those of `auctune.engine.messages.generation`; `auctune.engine.workers.vllm` has
-the same. Prompts are read on a thread of their own, and the rows of each request for a score on
-another: a long one takes a second to tokenize, in which others' answers go on.
+the same. Prompts are read on a thread of their own, one after the other, and the rows of each
+request for a score on another: a long one takes a second to tokenize, in which others' answers go
+on.
 """
 
 import os
@@ -10,10 +11,13 @@ import queue
 import threading
 import time
 import traceback
+from collections import defaultdict, deque
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError
+from auctune.domain.fair_share import FairShare
 from auctune.domain.generation import ScoreRequest
 from auctune.engine.generation import SETTINGS
 from auctune.engine.messages.base import ErrorRecord, Failed, Ready, Stop
@@ -24,8 +28,8 @@ from auctune.engine.messages.generation import (
     Generated,
     GeneratorReply,
     GeneratorRequest,
-    MeasureSizes,
-    SizesMeasured,
+    MeasureSize,
+    SizeMeasured,
 )
 from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.training_lock import TrainingLock
@@ -36,8 +40,8 @@ if TYPE_CHECKING:
 
 MESSAGES = GENERATOR_MESSAGES
 Parent = ParentChannel[GeneratorReply, GeneratorRequest]
-Accepted = tuple[str, "ReadRequest | None"] | None
-"""Id of a request, and the request as it was read, or None to cancel it; None to stop."""
+Accepted = tuple[str, str, "ReadRequest | None"] | None
+"""Id of a request, its user, and the request as it was read, or None to cancel it; None to stop."""
 
 
 def main(parent: Parent, argument: Any) -> None:
@@ -72,18 +76,24 @@ def main(parent: Parent, argument: Any) -> None:
     is_limited = settings.device == "cpu" and settings.sold_share < 1
     accepted: queue.SimpleQueue[Accepted] = queue.SimpleQueue()
     RequestThread(parent, engine.reader, accepted.put).start()
+    # That requests have used since their last piece.
+    seconds: defaultdict[str, float] = defaultdict(float)
     while not parent.stop_requested.is_set():
         while engine.is_idle or not accepted.empty():
             one = accepted.get()
             if one is None:
                 return
             _accept(parent, engine, *one)
-        started = time.monotonic()
-        for id_, piece in engine.step():
+        started, used = time.monotonic(), time.process_time()
+        replies = engine.step()
+        used = time.process_time() - used
+        for id_, cost in engine.costs.items():
+            seconds[id_] += used * cost / sum(engine.costs.values())
+        for id_, piece in replies:
             if isinstance(piece, AuctuneError):
                 refuse(parent, id_, piece)
             else:
-                parent.send(Generated(request=id_, piece=piece))
+                parent.send(Generated(request=id_, piece=piece, seconds=seconds.pop(id_, 0.0)))
         if is_limited and training_lock.is_held():
             # Niceness leaves sold slots the cores, but not the memory's bandwidth.
             worked = time.monotonic() - started
@@ -91,7 +101,10 @@ def main(parent: Parent, argument: Any) -> None:
 
 
 class RequestThread(threading.Thread):
-    """Reads requests, in the order in which they come, apart from rows; answers `MeasureSizes`.
+    """Reads requests, apart from rows; answers `MeasureSize`.
+
+    The next one is of the user for whom it has worked least; a user's own are read in the order in
+    which they come.
 
     Args:
         parent: of the worker.
@@ -104,40 +117,76 @@ class RequestThread(threading.Thread):
     ) -> None:
         super().__init__(daemon=True)
         self._parent, self._reader, self._accept = parent, reader, accept
+        self._share = FairShare()
+        self._waiting: dict[str, deque[Generate | MeasureSize]] = {}
         # Requests whose rows are being read, and whether they are cancelled.
         self._rows: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        while not isinstance(message := self._parent.inbox.get(), Stop):
-            id_ = message.id
-            if isinstance(message, Cancel):
-                with self._lock:
-                    if (cancelled := self._rows.get(id_)) is not None:
-                        cancelled.set()
-                    self._accept((id_, None))
+        while True:
+            try:
+                message = self._parent.inbox.get(block=not self._waiting)
+            except queue.Empty:
+                self._read_next()
                 continue
-            cancelled = threading.Event()
-            requests = [message.request] if isinstance(message, Generate) else message.requests
-            if any(isinstance(one, ScoreRequest) for one in requests):
-                self._rows[id_] = cancelled
-                arguments = (message, cancelled)
-                threading.Thread(target=self._read, args=arguments, daemon=True).start()
-            else:
-                self._read(message, cancelled)
-        self._accept(None)
+            if isinstance(message, Stop):
+                self._accept(None)
+                return
+            self._receive(message)
 
-    def _read(self, message: Generate | MeasureSizes, cancelled: threading.Event) -> None:
+    def _receive(self, message: Generate | MeasureSize | Cancel) -> None:
+        """Cancel a request, begin to read rows, or have a request wait for its user's turn."""
+        id_ = message.id
+        if isinstance(message, Cancel):
+            self._cancel(id_)
+            return
+        if isinstance(message.request, ScoreRequest):
+            cancelled = self._rows[id_] = threading.Event()
+            arguments = (message, cancelled)
+            threading.Thread(target=self._read, args=arguments, daemon=True).start()
+        else:
+            self._share.enter(message.user)
+            self._waiting.setdefault(message.user, deque()).append(message)
+
+    def _cancel(self, id_: str) -> None:
+        for message in chain.from_iterable(list(self._waiting.values())):
+            if message.id == id_:
+                self._remove(message)
+                self._share.leave(message.user)
+                return
+        with self._lock:
+            if (cancelled := self._rows.get(id_)) is not None:
+                cancelled.set()
+            self._accept((id_, "", None))
+
+    def _remove(self, message: Generate | MeasureSize) -> None:
+        waiting = self._waiting[message.user]
+        waiting.remove(message)
+        if not waiting:
+            del self._waiting[message.user]
+
+    def _read_next(self) -> None:
+        user = self._share.next(self._waiting)
+        message = self._waiting[user][0]
+        self._remove(message)
+        self._share.begin(user)
+        begun = time.thread_time()
+        self._read(message, threading.Event())
+        self._share.charge(user, time.thread_time() - begun)
+        self._share.leave(user)
+
+    def _read(self, message: Generate | MeasureSize, cancelled: threading.Event) -> None:
         id_ = message.id
         try:
-            if isinstance(message, MeasureSizes):
-                sizes = [self._reader.measure(one, cancelled.is_set) for one in message.requests]
-                self._parent.send(SizesMeasured(request=id_, sizes=tuple(sizes)))
+            if isinstance(message, MeasureSize):
+                size = self._reader.measure(message.request, cancelled.is_set)
+                self._parent.send(SizeMeasured(request=id_, size=size))
                 return
             read = self._reader.read(message.request, cancelled.is_set)
             with self._lock:
                 if read is not None and not cancelled.is_set():
-                    self._accept((id_, read))
+                    self._accept((id_, message.user, read))
         except AuctuneError as error:
             refuse(self._parent, id_, error)
         except Exception as error:
@@ -150,12 +199,14 @@ class RequestThread(threading.Thread):
                 self._rows.pop(id_, None)
 
 
-def _accept(parent: Parent, engine: "Engine", id_: str, read: "ReadRequest | None") -> None:
+def _accept(
+    parent: Parent, engine: "Engine", id_: str, user: str, read: "ReadRequest | None"
+) -> None:
     if read is None:
         engine.cancel(id_)
         return
     try:
-        engine.accept(id_, read)
+        engine.accept(id_, read, user)
     except AuctuneError as error:
         refuse(parent, id_, error)
 

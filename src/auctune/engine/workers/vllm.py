@@ -8,15 +8,18 @@ by the next request.
 | --- | --- |
 | for answers | one for each answer; all but the first find the prompt in its cache of prefixes |
 | for a score | one for each row, for the log-probabilities of its prompt |
+
+The server has no more of them at once than it computes. The others wait here: a free place goes to
+the user who was served the fewest tokens.
 """
 
 import asyncio
 import os
 import shutil
 import traceback
-from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -26,7 +29,10 @@ import httpx2
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.fair_share import FairShare
 from auctune.domain.generation import (
+    DRAW_COST,
+    READ_COST,
     GenerationRequest,
     Piece,
     PromptRead,
@@ -174,16 +180,17 @@ class _Worker:
 
         self._parent, self._reader, self._server, self._client = parent, reader, server, client
         self._adapters = _Adapters(settings, server.folder, client)
+        self._places = _Places(settings.max_batch)
         self._bytes = TokenBytes(reader.tokenizer)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def accept(self, id_: str, read: "ReadRequest | None") -> None:
+    def accept(self, id_: str, user: str, read: "ReadRequest | None") -> None:
         """Begin with a request, or cancel it."""
         if read is None:
             if (task := self._tasks.get(id_)) is not None:
                 task.cancel()
             return
-        self._tasks[id_] = task = asyncio.create_task(self._run(id_, *read))
+        self._tasks[id_] = task = asyncio.create_task(self._run(id_, user, *read))
         task.add_done_callback(lambda task: self._end(id_, task))
 
     def _end(self, id_: str, task: "asyncio.Task[None]") -> None:
@@ -192,13 +199,15 @@ class _Worker:
             traceback.print_exception(error)
             self._parent.exit(1)
 
-    async def _run(self, id_: str, request: Any, content: "list[int] | ReadRows") -> None:
+    async def _run(
+        self, id_: str, user: str, request: Any, content: "list[int] | ReadRows"
+    ) -> None:
         try:
             async with self._adapters.use(request.adapter) as adapter:
                 if isinstance(content, list):
-                    await self._answer(id_, request, content, adapter)
+                    await self._answer(id_, user, request, content, adapter)
                 else:
-                    await self._score(id_, content, adapter)
+                    await self._score(id_, user, content, adapter)
         except* AuctuneError as errors:
             refuse(self._parent, id_, _first(errors))
         except* (httpx2.TransportError, _ServerError) as errors:
@@ -219,31 +228,48 @@ class _Worker:
         self._parent.send(Generated(request=id_, piece=piece))
 
     async def _answer(
-        self, id_: str, request: GenerationRequest, prompt: list[int], adapter: "_Adapter"
+        self,
+        id_: str,
+        user: str,
+        request: GenerationRequest,
+        prompt: list[int],
+        adapter: "_Adapter",
     ) -> None:
-        self._send(id_, PromptRead(len(prompt)))
         room = self._reader.room(request, len(prompt))
         async with asyncio.TaskGroup() as group:
-            for number in range(request.first_answer, request.first_answer + request.num_replies):
+            for number in range(request.num_replies):
                 body = {
                     "model": adapter.name,
                     "token_ids": prompt,
                     "stream": True,
-                    "priority": request.priority,
                     "sampling_params": _sampling(request.params, number, room, self._reader.ends),
                 }
-                group.create_task(self._stream(id_, body, number, room, request.params))
+                # The server reads the prompt once, with the first answer.
+                place = self._places.hold(user, READ_COST * (0 if number else len(prompt)))
+                group.create_task(self._stream(id_, place, body, number, room, request.params))
 
     async def _stream(
-        self, id_: str, body: dict[str, Any], number: int, room: int, params: SamplingParams
+        self,
+        id_: str,
+        place: "AbstractAsyncContextManager[Callable[[float], None]]",
+        body: dict[str, Any],
+        number: int,
+        room: int,
+        params: SamplingParams,
     ) -> None:
         from auctune.train.generation.text import AnswerPieces, AnswerText, diverged_error
 
         text = AnswerText(self._reader.tokenizer, params.stop)
         answer = AnswerPieces(number, text, self._reader.ends, room)
-        async with self._client.stream("POST", _GENERATE, json=body) as response:
+        async with AsyncExitStack() as stack:
+            charge = await stack.enter_async_context(place)
+            if number == 0:
+                self._send(id_, PromptRead(len(body["token_ids"])))
+            stream = self._client.stream("POST", _GENERATE, json=body)
+            response = await stack.enter_async_context(stream)
             async for choice in _choices(response):
                 for token in choice.logprobs.content:
+                    charge(DRAW_COST)
                     if token.rank is None:
                         raise diverged_error()
                     for piece in answer.add(token.token_id, self._describe(token, params)):
@@ -260,7 +286,7 @@ class _Worker:
         top = [(one.token_id, one.logprob) for one in ordered[:num_top]]
         return self._bytes.describe(drawn.token_id, drawn.logprob, top)
 
-    async def _score(self, id_: str, content: "ReadRows", adapter: "_Adapter") -> None:
+    async def _score(self, id_: str, user: str, content: "ReadRows", adapter: "_Adapter") -> None:
         from auctune.train.generation.scoring import ScoreSum
         from auctune.train.rows import IGNORE_INDEX
 
@@ -277,7 +303,8 @@ class _Worker:
                 "token_ids": row.input_ids.tolist(),
                 "sampling_params": {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 1},
             }
-            response = await self._client.post(_GENERATE, json=body)
+            async with self._places.hold(user, READ_COST * len(row)):
+                response = await self._client.post(_GENERATE, json=body)
             _check(response.status_code, response.text)
             found = _PROMPT_SCORES.validate_json(response.content).prompt_logprobs
             for label, scores in zip(row.labels.tolist()[1:], found[1:], strict=True):
@@ -336,6 +363,62 @@ async def _choices(response: httpx2.Response) -> AsyncIterator[_Choice]:
 def _check(status: int, text: str) -> None:
     if status >= httpx2.codes.BAD_REQUEST:
         raise _ServerError(f"{status} {text[:300]}")
+
+
+class _Places:
+    """Places of the answers and rows that the server computes, which users share.
+
+    A free one goes to the waiting user who was served least; a user's own work keeps its order.
+    """
+
+    def __init__(self, num_places: int) -> None:
+        self._num_free = num_places
+        self._share = FairShare()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def hold(self, user: str, cost: float) -> AsyncIterator[Callable[[float], None]]:
+        """Hold a place until the end of the block; what is yielded adds to its cost."""
+        self._share.enter(user)
+        try:
+            await self._wait(user)
+            self._share.begin(user, cost)
+            try:
+                yield lambda more: self._share.charge(user, more)
+            finally:
+                self._num_free += 1
+                self._assign()
+        finally:
+            self._share.leave(user)
+
+    async def _wait(self, user: str) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(user, deque()).append(turn)
+        self._assign()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                # Cancelled after it got its place.
+                self._num_free += 1
+                self._assign()
+            elif turn in self._waiting.get(user, ()):
+                self._remove(user, turn)
+            raise
+
+    def _assign(self) -> None:
+        while self._num_free and self._waiting:
+            user = self._share.next(self._waiting)
+            turn = self._waiting[user][0]
+            self._remove(user, turn)
+            if not turn.cancelled():
+                self._num_free -= 1
+                turn.set_result(None)
+
+    def _remove(self, user: str, turn: "asyncio.Future[None]") -> None:
+        self._waiting[user].remove(turn)
+        if not self._waiting[user]:
+            del self._waiting[user]
 
 
 @dataclass(slots=True)

@@ -77,12 +77,12 @@ class InferenceConfig(BaseModel):
     )
     max_batch: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=16,
-        description="per base: answers that are generated at once. Users share them: a free place "
-        "goes to the user with the fewest",
+        description="per base: answers that are generated at once. Users share them by tokens: "
+        "where others wait who were served less, answers of a user are paused",
     )
     max_waiting: Count = Field(
         default=100,
-        description="per user and base: requests that wait for a place; beyond it 429",
+        description="per user and base: requests that have not begun; beyond it 429",
     )
     price: Amount = Field(
         default=Decimal("0.0000"),
@@ -96,9 +96,9 @@ class InferenceConfig(BaseModel):
     )
     cache_gb: Positive = Field(
         default=2.0,
-        description="per base: memory for keys and values of the tokens of answers under way and "
-        "their prompts. A single answer may take more; vLLM, which may not, answers with a shorter "
-        "context where the base's does not fit",
+        description="per base: memory for keys and values of the tokens of answers under way, of "
+        "paused ones and their prompts. A single answer may take more; vLLM, which may not, "
+        "answers with a shorter context where the base's does not fit",
     )
     vllm: VllmConfig | None = Field(
         default=None,

@@ -1,15 +1,18 @@
 """Answers as OpenAI's API has them: `chat.completion` and `text_completion`, whole and in chunks.
 
 An answer writes what was generated of a request: `chunks` for each piece, in a stream, or `whole`
-once all pieces were added.
+once all pieces were added. Probabilities of tokens become JSON as they come, as all of an answer at
+once would hold up the event loop.
 """
 
 import codecs
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import orjson
 
 import auctune
 from auctune.domain.generation import AnswerEnd, AnswerPiece, DrawnToken, Piece, PromptRead
@@ -34,7 +37,7 @@ class _Choice:
     """One answer so far."""
 
     text: str = ""
-    tokens: list[DrawnToken] = field(default_factory=list)
+    logprobs: JSON | None = None
     calls: list[ToolCall] = field(default_factory=list)
     finish_reason: str | None = None
 
@@ -144,6 +147,8 @@ class ChatAnswer(Answer):
     ) -> None:
         super().__init__(model, request, created_at, num_prompts)
         self._has_logprobs = bool(request.logprobs)
+        for choice in self._choices:
+            choice.logprobs = self._logprobs(())
         self._parsers = [ToolCallParser(request.tool_names) for _ in self._choices]
 
     def first_chunks(self) -> Iterator[JSON]:
@@ -154,10 +159,11 @@ class ChatAnswer(Answer):
     def _write(self, index: int, piece: AnswerPiece) -> JSON | None:
         choice, text = self._choices[index], self._parsers[index].add(piece.text)
         choice.text += text
-        choice.tokens += piece.tokens
+        logprobs = self._logprobs(piece.tokens)
+        _append(choice.logprobs, logprobs)
         if not text and not piece.tokens:
             return None
-        return _delta({"content": text}, self._logprobs(piece.tokens))
+        return _delta({"content": text}, logprobs)
 
     def _end(self, index: int, reason: str) -> Iterator[JSON]:
         choice = self._choices[index]
@@ -178,15 +184,15 @@ class ChatAnswer(Answer):
             message["tool_calls"] = list(map(_call, choice.calls))
         return {
             "message": message,
-            "logprobs": self._logprobs(choice.tokens),
+            "logprobs": choice.logprobs,
             "finish_reason": choice.finish_reason,
         }
 
-    def _logprobs(self, tokens: list[DrawnToken] | tuple[DrawnToken, ...]) -> JSON | None:
+    def _logprobs(self, tokens: Iterable[DrawnToken]) -> JSON | None:
         if not self._has_logprobs:
             return None
         content = [
-            {**_logprob(one), "top_logprobs": [_logprob(other) for other in one.top]}
+            _written({**_logprob(one), "top_logprobs": [_logprob(other) for other in one.top]})
             for one in tokens
         ]
         return {"content": content, "refusal": None}
@@ -204,12 +210,14 @@ class CompletionAnswer(Answer):
         super().__init__(model, request, created_at, num_prompts)
         self._num_logprobs = request.logprobs
         self._offsets = [_TextOffset() for _ in self._choices]
+        for choice, offset in zip(self._choices, self._offsets, strict=True):
+            choice.logprobs = self._logprobs((), offset)
 
     def _write(self, index: int, piece: AnswerPiece) -> JSON | None:
         choice = self._choices[index]
         choice.text += piece.text
-        choice.tokens += piece.tokens
         logprobs = self._logprobs(piece.tokens, self._offsets[index])
+        _append(choice.logprobs, logprobs)
         return {"text": piece.text, "logprobs": logprobs, "finish_reason": None}
 
     def _end(self, index: int, reason: str) -> Iterator[JSON]:
@@ -219,13 +227,11 @@ class CompletionAnswer(Answer):
     def _choice(self, choice: _Choice) -> JSON:
         return {
             "text": choice.text,
-            "logprobs": self._logprobs(choice.tokens, _TextOffset()),
+            "logprobs": choice.logprobs,
             "finish_reason": choice.finish_reason,
         }
 
-    def _logprobs(
-        self, tokens: list[DrawnToken] | tuple[DrawnToken, ...], offset: "_TextOffset"
-    ) -> JSON | None:
+    def _logprobs(self, tokens: Sequence[DrawnToken], offset: "_TextOffset") -> JSON | None:
         if self._num_logprobs is None:
             return None
         return {
@@ -233,7 +239,8 @@ class CompletionAnswer(Answer):
             "token_logprobs": [one.logprob for one in tokens],
             # The drawn token is among them in any case.
             "top_logprobs": [
-                {other.token: other.logprob for other in (*one.top, one)} for one in tokens
+                _written({other.token: other.logprob for other in (*one.top, one)})
+                for one in tokens
             ],
             "text_offset": [offset.advance(one) for one in tokens],
         }
@@ -254,6 +261,19 @@ class _TextOffset:
 
 def _delta(delta: JSON, logprobs: JSON | None = None) -> JSON:
     return {"delta": delta, "logprobs": logprobs, "finish_reason": None}
+
+
+def _written(value: JSON) -> Any:
+    """Return a value that is JSON already."""
+    return orjson.Fragment(orjson.dumps(value))
+
+
+def _append(logprobs: JSON | None, more: JSON | None) -> None:
+    """Append the lists of logprobs to those of an answer."""
+    for name, values in (more or {}).items():
+        if values is not None:
+            assert logprobs is not None
+            logprobs[name] += values
 
 
 def _call(call: ToolCall) -> JSON:

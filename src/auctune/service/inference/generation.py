@@ -1,13 +1,19 @@
-"""Generation of answers: a process for each base, whose answers users share fairly."""
+"""Generation of answers: a process for each base, which users share by the tokens they are served.
+
+Requests wait in the process, whose prompts and answers are chosen by `FairShare`; here a user has a
+bounded number of them, and the most that a request can cost is reserved of budgets.
+"""
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from auctune.domain import InputError
 from auctune.domain.generation import (
     AnswerEnd,
     AnswerPiece,
@@ -15,19 +21,26 @@ from auctune.domain.generation import (
     Piece,
     PromptRead,
     Request,
+    RequestSize,
     RowScored,
 )
 from auctune.domain.money import STEP, ZERO
 from auctune.engine.generation import Generator, GeneratorSettings, InferenceError
 from auctune.service.accounts.budgets import BudgetExceededError, BudgetLocks
 from auctune.service.accounts.keys import Principal
-from auctune.service.accounts.limits import FairSlots
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
+from auctune.service.request_scope import current_request
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.events import token_charge
 from auctune.service.zones.core.zone import AnyZone
+
+MAX_LOGPROBS = 200_000
+"""Logarithmic probabilities that a request may ask for: about 20 MB of JSON."""
+# Of the mean time that requests wait, the share of the newest.
+_NEWEST_SHARE = 0.05
 
 PromptPiece = tuple[int, Piece]
 """Number of a prompt of a request, or of rows, and a piece of the reply to it."""
@@ -65,14 +78,7 @@ class GenerationService:
         self._budgets = budgets
         self.is_enabled = config.enabled
         self._metrics = metrics
-        self._slots = {
-            base: FairSlots("requests for answers", config.max_batch, config.max_waiting)
-            for base in bases
-        }
-        # Prompts are read by one thread of a base's process.
-        self._readers = {
-            base: FairSlots("requests for answers", 1, config.max_waiting) for base in bases
-        }
+        self._waiting = {base: WaitingRequests(config.max_waiting) for base in bases}
         logs.mkdir(parents=True, exist_ok=True)
         # Each starts its process with its first request.
         self._generators = {
@@ -114,6 +120,8 @@ class GenerationService:
             InferenceError: if the process ends.
         """
         inbox: asyncio.Queue[PromptPiece | Exception | None] = asyncio.Queue()
+        if (current := current_request()) is not None:
+            current.leave_gate()
         task = asyncio.create_task(self._run(model, who, requests, inbox))
         try:
             while (found := await inbox.get()) is not None:
@@ -132,39 +140,35 @@ class GenerationService:
         inbox: "asyncio.Queue[PromptPiece | Exception | None]",
     ) -> None:
         try:
-            parts = list(_parts(requests, self._slots[model.base].num_slots))
-            release = await self._prepare(model, who, requests, num_parts=len(parts))
+            end_waiting = self._waiting[model.base].enter(who.user)
             try:
-                await self._read(model, who, parts, inbox)
+                release = await self._prepare(model, who, requests)
+                await self._read(model, who, requests, inbox, end_waiting, release)
             finally:
-                release()
+                end_waiting()
         except* Exception as errors:
             inbox.put_nowait(_first(errors))
         else:
             inbox.put_nowait(None)
 
     async def _prepare(
-        self, model: Model, who: Principal, requests: Sequence[Request], num_parts: int
+        self, model: Model, who: Principal, requests: Sequence[Request]
     ) -> Callable[[], None]:
         """Check all prompts and rows, and reserve what the replies may cost; return its release."""
-        if not self.price and num_parts == 1:
+        first = requests[0]
+        has_logprobs = (
+            isinstance(first, GenerationRequest) and first.params.num_logprobs is not None
+        )
+        if not self.price and len(requests) == 1 and not has_logprobs:
             return _nothing
         if self.price and self._budgets.remaining(who.user, who.key) == ZERO:
             raise BudgetExceededError("nothing is left of your budget")
-        # One for a base and its adapter has the same size.
-        groups = [(one, list(same)) for one, same in groupby(requests, _without_adapter)]
-        async with AsyncExitStack() as stack:
-            # Rows have threads of their own, and their user has one evaluation at a time.
-            if all(isinstance(one, GenerationRequest) for one in requests):
-                reader = self._readers[model.base].acquire(who.user, 1)
-                await stack.enter_async_context(reader)
-            sizes = await self._generators[model.base].measure([one for one, _ in groups])
+        sizes = await self._measure(model, who, requests)
+        _check_logprobs(sizes)
         if not self.price:
             return _nothing
         num_tokens = sum(
-            size.prompt_tokens + size.answer_tokens * request.num_replies
-            for size, (_, same) in zip(sizes, groups, strict=True)
-            for request in same
+            size.prompt_tokens + size.answer_tokens * request.num_replies for request, size in sizes
         )
         amount, fraction = token_charge(num_tokens, self.price)
         if fraction:
@@ -179,32 +183,45 @@ class GenerationService:
                 reserved.add_done_callback(_release)
                 raise
 
+    async def _measure(
+        self, model: Model, who: Principal, requests: Sequence[Request]
+    ) -> list[tuple[Request, RequestSize]]:
+        """Return requests with their sizes."""
+        generator = self._generators[model.base]
+        # One for a base and its adapter has the same size.
+        groups = [(one, list(same)) for one, same in groupby(requests, _without_adapter)]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(generator.measure(one, who.user)) for one, _ in groups]
+        return [
+            (request, task.result())
+            for task, (_, same) in zip(tasks, groups, strict=True)
+            for request in same
+        ]
+
     async def _read(
         self,
         model: Model,
         who: Principal,
-        parts: Sequence[tuple[int, Request]],
+        requests: Sequence[Request],
         inbox: "asyncio.Queue[PromptPiece | Exception | None]",
+        end_waiting: Callable[[], None],
+        release: Callable[[], None],
     ) -> None:
-        """Put the pieces of all replies into `inbox`, and charge for them."""
-        generator, slots = self._generators[model.base], self._slots[model.base]
+        """Put the pieces of all replies into `inbox`, charge for them, and then call `release`."""
+        generator, current = self._generators[model.base], current_request()
         used = Counter[str]()
         # Tokens of answers that are not complete.
         drawn = Counter[tuple[int, int]]()
-        # One part of a request waits at a time, and others' requests come in between.
-        turn = asyncio.Lock()
 
-        async def read(number: int, part: Request, *, is_first: bool) -> None:
-            async with AsyncExitStack() as stack:
-                async with turn:
-                    held = slots.acquire(who.user, part.num_replies, is_limited=is_first)
-                    await stack.enter_async_context(held)
-                pieces = await stack.enter_async_context(aclosing(generator.generate(part)))
+        def on_seconds(seconds: float) -> None:
+            if current is not None:
+                current.use.process_seconds += seconds
+
+        async def read(number: int, request: Request) -> None:
+            async with aclosing(generator.generate(request, who.user, on_seconds)) as pieces:
                 async for piece in pieces:
+                    end_waiting()
                     if isinstance(piece, PromptRead):
-                        if isinstance(part, GenerationRequest) and part.first_answer:
-                            # Read for an earlier part.
-                            continue
                         used["prompt"] += piece.prompt_tokens
                     elif isinstance(piece, RowScored):
                         used["prompt"] += piece.row_tokens
@@ -217,8 +234,8 @@ class GenerationService:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for index, (number, part) in enumerate(parts):
-                    group.create_task(read(number, part, is_first=index == 0))
+                for number, request in enumerate(requests):
+                    group.create_task(read(number, request))
         except* InferenceError:
             # The service's fault.
             used.clear()
@@ -228,8 +245,11 @@ class GenerationService:
             used["completion"] += drawn.total()
             for kind, num_tokens in used.items():
                 self._metrics.observe_tokens(model.base, kind, num_tokens)
+            charged = self._charge(model, who, (used["prompt"], used["completion"]))
+            # Not before: what is neither reserved nor charged could be spent twice.
+            charged.add_done_callback(lambda _: release())
             # A client that leaves now has its answers.
-            await asyncio.shield(self._charge(model, who, (used["prompt"], used["completion"])))
+            await asyncio.shield(charged)
 
     def _charge(
         self, model: Model, who: Principal, tokens: tuple[int, int]
@@ -245,6 +265,48 @@ class GenerationService:
         )
 
 
+class WaitingRequests:
+    """Requests of users that have not begun, of which a user may have so many; for one loop.
+
+    Args:
+        max_waiting: of a user.
+        now: a monotonic clock, in seconds.
+    """
+
+    def __init__(self, max_waiting: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._max_waiting, self._now = max_waiting, now
+        self._num_waiting = Counter[str]()
+        self._mean_seconds = 0.0
+
+    def enter(self, user: str) -> Callable[[], None]:
+        """Count a request until what is returned is called, which may be called again.
+
+        Raises:
+            QuotaExceededError: if too many of the user wait already.
+        """
+        count = self._num_waiting[user]
+        if count >= self._max_waiting:
+            raise QuotaExceededError(
+                f"{count} requests for answers of yours are waiting, the maximum; try again later",
+                # By Little's law, one of so many begins in this time.
+                retry_after=self._mean_seconds / count,
+            )
+        self._num_waiting[user] += 1
+        entered, is_waiting = self._now(), True
+
+        def leave() -> None:
+            nonlocal is_waiting
+            if not is_waiting:
+                return
+            is_waiting = False
+            self._num_waiting[user] -= 1
+            if not self._num_waiting[user]:
+                del self._num_waiting[user]
+            self._mean_seconds += _NEWEST_SHARE * (self._now() - entered - self._mean_seconds)
+
+        return leave
+
+
 def _nothing() -> None: ...
 
 
@@ -257,13 +319,17 @@ def _without_adapter(request: Request) -> Request:
     return replace(request, adapter=None)
 
 
-def _parts(requests: Sequence[Request], num_slots: int) -> Iterator[tuple[int, Request]]:
-    """Yield requests with their numbers, in parts of as many answers as are generated at once."""
-    for number, request in enumerate(requests):
-        if isinstance(request, GenerationRequest):
-            yield from ((number, part) for part in request.split(num_slots))
-        else:
-            yield number, request
+def _check_logprobs(sizes: Sequence[tuple[Request, RequestSize]]) -> None:
+    total = sum(
+        size.answer_tokens * request.num_replies * (1 + request.params.num_logprobs)
+        for request, size in sizes
+        if isinstance(request, GenerationRequest) and request.params.num_logprobs is not None
+    )
+    if total > MAX_LOGPROBS:
+        found = f"asks for {total} probabilities of tokens at most"
+        raise InputError(
+            "logprobs", found, f"{MAX_LOGPROBS}: fewer tokens, answers or likeliest tokens"
+        )
 
 
 def _first(errors: "ExceptionGroup[Exception]") -> Exception:

@@ -5,14 +5,16 @@ through the base, whose layers give each row its adapter (auctune.train.multilor
 So a new request waits for no answer to end, and a long prompt holds up no answer for long. Rows
 that are scored (`ScoreRequest`) are read in such parts too.
 
-Answers are limited by their number and by the memory of their keys and values. Where that grows
-over its limit, the answer that joined last gives its place up, and is read again, with what has
-been drawn of it, once there is room.
+Users share the steps by the tokens that they were served (Virtual Token Counter, Sheng et al.,
+OSDI 2024): of those who wait, the prompt of the user who was served least is read next. Answers are
+limited by their number and by the memory of their keys and values. Where all places are taken, an
+answer of a user who was served more is paused. It goes on later with the keys and values that it
+had, or, where these are too large to be kept, with those of a second reading of its tokens.
 """
 
 import inspect
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,10 @@ import torch
 from torch import Tensor, nn
 
 from auctune.domain.errors import AuctuneError, InputError
+from auctune.domain.fair_share import FairShare
 from auctune.domain.generation import (
+    DRAW_COST,
+    READ_COST,
     GenerationRequest,
     Piece,
     PromptRead,
@@ -45,6 +50,8 @@ from auctune.train.multilora.transfer import to_device
 _CHUNK_TOKENS = {"cpu": 128, "cuda": 2048}
 # Tokens that all answers can be drawn further by when another one joins them.
 _SPARE_TOKENS = 64
+# Tokens that an answer draws before it is paused for others of users with as many places.
+_QUANTUM_TOKENS = 16
 # Name of no adapter: rows of the base alone.
 _BASE = ""
 
@@ -58,33 +65,26 @@ class _Answer:
 
     Attributes:
         request: id of its request.
+        user: whose it is.
         prompt: tokens.
         drawn: tokens so far.
+        num_joined: tokens that it had drawn when it joined the batch.
     """
 
     request: str
+    user: str
     prompt: list[int]
     adapter: str
     sampler: Sampler
     pieces: AnswerPieces
     num_logprobs: int | None
     drawn: list[int] = field(default_factory=list)
+    num_joined: int = 0
 
-
-@dataclass(eq=False)
-class _Reading:
-    """Tokens to be read before answers are drawn, and the keys and values of those that were.
-
-    Attributes:
-        answers: that have not joined the batch yet.
-        logits: after the last token [1, vocabulary], once all are read.
-    """
-
-    tokens: list[int]
-    answers: list[_Answer]
-    kv: KvBatch
-    num_read: int = 0
-    logits: Tensor | None = None
+    @property
+    def is_quantum_over(self) -> bool:
+        """Return whether it has drawn enough since it joined."""
+        return len(self.drawn) >= self.num_joined + _QUANTUM_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,40 @@ class _Waiting:
     """A request that has not begun."""
 
     id: str
+    user: str
     request: GenerationRequest
-    prompt: list[int]
+    tokens: list[int]
+
+
+@dataclass(eq=False)
+class _Reading:
+    """Answers of a request that have no place, and the tokens to read before they get one.
+
+    Attributes:
+        tokens: of the prompt, and those of a paused answer but the newest, which the next pass of
+            the batch reads.
+        answers: to the same prompt; a paused one is alone.
+        kv: keys and values of the first `num_read` tokens.
+        logits: after the prompt [1, vocabulary], once it is read.
+    """
+
+    id: str
+    user: str
+    tokens: list[int]
+    answers: list[_Answer]
+    kv: KvBatch
+    num_read: int = 0
+    logits: Tensor | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether a part of its answer has been drawn."""
+        return bool(self.answers[0].drawn)
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether its answers can join the batch."""
+        return self.num_read == len(self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +133,7 @@ class _Scoring:
     """Rows that are being scored: each item of `pieces` takes about one pass."""
 
     id: str
+    user: str
     adapter: str
     pieces: Iterator[Piece | None]
 
@@ -117,6 +150,7 @@ class Engine:
 
     Attributes:
         reader: of the requests that `accept` takes.
+        costs: what the last step read and drew, weighted, by request.
     """
 
     def __init__(
@@ -140,20 +174,27 @@ class Engine:
         self._logprobs = LogprobReader(base.tokenizer)
         self._chunk = _CHUNK_TOKENS[base.device.type]
         self._options = _last_logits(self._model)
-        self._waiting: deque[_Waiting] = deque()
-        self._readings: deque[_Reading] = deque()
+        self._share = FairShare()
+        # Users of open requests, by id, and how many of their answers have not ended.
+        self._users: dict[str, str] = {}
+        self._num_open = Counter[str]()
+        # What has no place, by user, in the order in which it gets one.
+        self._queues: dict[str, deque[_Waiting | _Reading]] = {}
         self._scorings: deque[_Scoring] = deque()
         self._kv = KvBatch(base.device)
+        # Of a token; layers are known from the first pass on.
+        self._token_bytes = 0
         # The answers under way, by their rows in `_kv`.
         self._rows: list[_Answer] = []
         self._products: PassProducts | None = None
+        self.costs: defaultdict[str, float] = defaultdict(float)
 
     @property
     def is_idle(self) -> bool:
         """Return whether there is nothing to do."""
-        return not (self._waiting or self._readings or self._rows or self._scorings)
+        return not (self._queues or self._rows or self._scorings)
 
-    def add(self, id_: str, request: Request) -> None:
+    def add(self, id_: str, request: Request, user: str = "") -> None:
         """Read and accept a request.
 
         Raises:
@@ -161,10 +202,15 @@ class Engine:
         """
         read = self.reader.read(request)
         assert read is not None
-        self.accept(id_, read)
+        self.accept(id_, read, user)
 
-    def accept(self, id_: str, read: ReadRequest) -> None:
+    def accept(self, id_: str, read: ReadRequest, user: str = "") -> None:
         """Accept what `reader` returned; its reply comes with the next steps.
+
+        Args:
+            id_: of the request.
+            read: the request.
+            user: whose turn it takes.
 
         Raises:
             InputError: if the adapter for its rows cannot be used.
@@ -172,74 +218,129 @@ class Engine:
         request, content = read
         if isinstance(request, GenerationRequest):
             assert isinstance(content, list)
-            self._waiting.append(_Waiting(id_, request, content))
-            return
-        assert isinstance(content, ReadRows)
-        adapter = self._load(request.adapter)
-        pieces = self._score(content, adapter)
-        self._scorings.append(_Scoring(id_, adapter, pieces))
+            waiting = _Waiting(id_, user, request, content)
+            self._queues.setdefault(user, deque()).append(waiting)
+        else:
+            assert isinstance(content, ReadRows)
+            adapter = self._load(request.adapter)
+            pieces = self._score(id_, content, adapter)
+            self._scorings.append(_Scoring(id_, user, adapter, pieces))
+        self._users[id_], self._num_open[id_] = user, request.num_replies
+        self._share.enter(user)
 
     def cancel(self, id_: str) -> None:
         """Drop a request, if it is still here."""
-        self._waiting = deque(one for one in self._waiting if one.id != id_)
-        self._readings = deque(one for one in self._readings if one.answers[0].request != id_)
+        for user, queue in list(self._queues.items()):
+            if left := deque(one for one in queue if one.id != id_):
+                self._queues[user] = left
+            else:
+                del self._queues[user]
         self._scorings = deque(one for one in self._scorings if one.id != id_)
         # Keys and values were made in this mode, and so must be changed in it.
         with torch.inference_mode():
             for row in range(len(self._rows) - 1, -1, -1):
                 if self._rows[row].request == id_:
                     self._remove(row)
+        self._close(id_)
+
+    def _close(self, id_: str) -> None:
+        """Count a request no longer, if it is open."""
+        if (user := self._users.pop(id_, None)) is not None:
+            del self._num_open[id_]
+            self._share.leave(user)
 
     def step(self) -> list[Reply]:
         """Read a part of a prompt and of a scored row; draw a token of each answer under way."""
+        self.costs.clear()
         replies: list[Reply] = []
-        if not self._readings and self._waiting and len(self._rows) < self._max_batch:
-            replies += self._begin(self._waiting.popleft())
+        if isinstance(waiting := self._next(), _Waiting):
+            replies += self._begin(waiting)
         with torch.inference_mode():
+            self._make_room()
+            self._resume()
             if self._rows:
-                self._make_room()
                 replies += self._draw_next()
-            if self._readings and (count := self._num_fitting(self._readings[0])):
-                replies += self._read(self._readings[0], count)
+            if isinstance(reading := self._next(), _Reading):
+                replies += self._read(reading)
             if self._scorings:
                 replies += self._score_next()
+            self._drop_stored()
         return replies
 
-    def _num_fitting(self, reading: _Reading) -> int:
-        """Return how many answers of a prompt can join, and then go on for a while."""
-        num_columns = max(self._kv.width, len(reading.tokens)) + _SPARE_TOKENS
-        # Layers are known from the first pass on.
-        row_bytes = max(kv.num_bytes(1, num_columns) for kv in (self._kv, reading.kv))
+    def _next(self) -> _Waiting | _Reading | None:
+        """Return what goes on next of what has no place, or None if it has to wait for one."""
+        if not self._queues:
+            return None
+        first = self._queues[self._share.next(self._queues)][0]
+        num_read = first.num_read if isinstance(first, _Reading) else 0
+        num_bytes = self._token_bytes * len(first.tokens)
+        if not num_read and self._stored_bytes() + num_bytes > self._max_cache_bytes:
+            # Two prompts that do not fit together would be dropped for one another for ever.
+            partly = (one for one in self._readings() if one.num_read and not one.is_read)
+            first = next(partly, first)
+        return None if self._victims(first) is None else first
+
+    def _victims(self, waiting: _Waiting | _Reading) -> list[_Answer] | None:
+        """Return what has to be paused for an answer to get a place, or None if it has to wait.
+
+        Answers are paused of users who were served more, if these keep more places than the other
+        one gets, or if the answers have drawn enough since they joined.
+        """
+        user, time = waiting.user, self._share.time
+        rows = [row for row in self._rows if time(row.user) > time(user)]
+        num_places = Counter(row.user for row in self._rows)
+        victims: list[_Answer] = []
+        for _ in range(len(self._rows) + 1 - self._max_rows(len(waiting.tokens))):
+            found = [
+                row
+                for row in rows
+                if num_places[row.user] > num_places[user] + 1 or row.is_quantum_over
+            ]
+            if not found:
+                return None
+            # The one that has drawn least is moved, or read again, soonest.
+            victim = max(found, key=lambda row: (time(row.user), -len(row.drawn)))
+            rows.remove(victim)
+            num_places[victim.user] -= 1
+            victims.append(victim)
+        return victims
+
+    def _max_rows(self, num_tokens: int) -> int:
+        """Return how many answers go on for a while, if one of so many tokens is among them."""
+        row_bytes = self._token_bytes * (max(self._kv.width, num_tokens) + _SPARE_TOKENS)
         num_rows = self._max_batch
         if row_bytes:
             num_rows = min(num_rows, self._max_cache_bytes // row_bytes)
         # A single answer may take more.
-        count = max(num_rows, 1) - len(self._rows)
-        return max(0, min(count, len(reading.answers)))
+        return max(num_rows, 1)
 
     def _begin(self, waiting: _Waiting) -> Iterator[Reply]:
+        """Replace a request at the head of its user's queue by its answers."""
+        queue = self._queues[waiting.user]
         params = waiting.request.params
         try:
             adapter = self._load(waiting.request.adapter)
         except InputError as error:
+            self.cancel(waiting.id)
             yield waiting.id, error
             return
-        room = self.reader.room(waiting.request, len(waiting.prompt))
-        first = waiting.request.first_answer
+        room = self.reader.room(waiting.request, len(waiting.tokens))
         tokenizer, ends = self.reader.tokenizer, self.reader.ends
         answers = [
             _Answer(
                 waiting.id,
-                waiting.prompt,
+                waiting.user,
+                waiting.tokens,
                 adapter,
                 Sampler(params, number, self._base.device),
                 AnswerPieces(number, AnswerText(tokenizer, params.stop), ends, room),
                 params.num_logprobs,
             )
-            for number in range(first, first + params.num_answers)
+            for number in range(params.num_answers)
         ]
-        self._readings.append(_Reading(waiting.prompt, answers, KvBatch(self._base.device, 1)))
-        yield waiting.id, PromptRead(len(waiting.prompt))
+        kv = KvBatch(self._base.device, 1)
+        queue[0] = _Reading(waiting.id, waiting.user, waiting.tokens, answers, kv)
+        yield waiting.id, PromptRead(len(waiting.tokens))
 
     def _load(self, adapter: Path | None) -> str:
         """Return the name of an adapter, which is loaded if it is not yet."""
@@ -247,22 +348,25 @@ class Engine:
         self._products = None
         if adapter is None:
             return _BASE
-        answers = (*self._rows, *(one for reading in self._readings for one in reading.answers))
+        answers = (*self._rows, *(one.answers[0] for one in self._readings()))
         in_use = {one.adapter for one in answers} | {one.adapter for one in self._scorings}
         return self._pool.load(adapter, in_use)
 
     def _score_next(self) -> Iterator[Reply]:
-        """Go on with the rows of one request; after each row it is the next one's turn."""
-        scoring = self._scorings[0]
+        """Go on with the rows of a user; after each row it is that of the next request."""
+        user = self._share.next(one.user for one in self._scorings)
+        scoring = next(one for one in self._scorings if one.user == user)
         piece = next(scoring.pieces)
         if piece is None:
             return
         yield scoring.id, piece
-        self._scorings.rotate(-1)
+        self._scorings.remove(scoring)
         if isinstance(piece, RowsScored):
-            self._scorings.remove(scoring)
+            self._close(scoring.id)
+        else:
+            self._scorings.append(scoring)
 
-    def _score(self, content: ReadRows, adapter: str) -> Iterator[Piece | None]:
+    def _score(self, id_: str, content: ReadRows, adapter: str) -> Iterator[Piece | None]:
         """Yield the pieces of a reply, and None where others may take a step."""
         base, read = self._base, content.rows
         yield RowsRead(len(read), read.num_trained_tokens, content.questions)
@@ -274,37 +378,110 @@ class Engine:
             last = len(ids) - 1
             for first in range(0, last, self._chunk):
                 end = min(first + self._chunk, last)
+                self._charge({id_: end - first}, READ_COST)
                 products = self._route([adapter], end - first)
                 logits = self._logits(kv, ids[first:end].unsqueeze(0), products)
                 total.add(logits[0], tokenized.labels[first + 1 : end + 1])
                 yield RowScored(len(ids)) if end == last else None
         yield RowsScored(total.score())
 
-    def _read(self, reading: _Reading, count: int) -> Iterator[Reply]:
-        """Read a part of a prompt; after the last one so many answers join the batch."""
+    def _charge(self, num_tokens: Mapping[str, int], cost: float) -> None:
+        """Charge users for tokens of their requests, by id."""
+        by_user = Counter[str]()
+        for id_, count in num_tokens.items():
+            self.costs[id_] += cost * count
+            by_user[self._users[id_]] += count
+        for user, count in by_user.items():
+            self._share.begin(user, cost * count)
+
+    def _read(self, reading: _Reading) -> Iterator[Reply]:
+        """Read a part of a prompt; after the last one as many answers join as have places."""
+        victims = self._victims(reading)
+        assert victims is not None
         kv, first = reading.kv, reading.num_read
-        if reading.logits is None:
+        if not reading.is_read:
             part = reading.tokens[first : first + self._chunk]
+            self._charge({reading.id: len(part)}, READ_COST)
             products = self._route([reading.answers[0].adapter], len(part))
             logits = self._pass(kv, torch.tensor([part], device=self._base.device), products)
-            reading.num_read += len(part)
+            reading.num_read = first + len(part)
             if reading.num_read < len(reading.tokens):
                 return
-            reading.logits = logits
-            # Layers are known by now.
-            count = min(count, self._num_fitting(reading))
-        self._kv.join(kv, count)
-        self._rows += reading.answers[:count]
-        reading.answers = reading.answers[count:]
+            if not reading.is_paused:
+                reading.logits = logits
+        count = self._join(reading, victims)
+        if reading.logits is not None:
+            self._charge({reading.id: count}, DRAW_COST)
+            yield from self._draw(reading.logits.expand(count, -1), len(self._rows) - count)
+
+    def _join(self, reading: _Reading, victims: Sequence[_Answer]) -> int:
+        """Have answers join the batch, one at least; return how many."""
+        for victim in victims:
+            self._pause(victim)
+        num_free = self._max_rows(len(reading.tokens)) - len(self._rows)
+        count = max(1, min(num_free, len(reading.answers)))
+        self._kv.join(reading.kv, count)
+        joined, reading.answers = reading.answers[:count], reading.answers[count:]
+        for answer in joined:
+            answer.num_joined = len(answer.drawn)
+        self._rows += joined
         if not reading.answers:
-            self._readings.popleft()
+            queue = self._queues[reading.user]
+            queue.remove(reading)
+            if not queue:
+                del self._queues[reading.user]
         self._products = None
-        yield from self._draw(reading.logits.expand(count, -1), len(self._rows) - count)
+        return count
+
+    def _resume(self) -> None:
+        """Have paused answers join the batch that need nothing read, as far as it is their turn."""
+        while isinstance(reading := self._next(), _Reading):
+            if not (reading.is_paused and reading.is_read):
+                return
+            victims = self._victims(reading)
+            assert victims is not None
+            self._join(reading, victims)
+
+    def _pause(self, answer: _Answer) -> None:
+        """Take an answer out of the batch, to the front of its user's queue."""
+        row = self._rows.index(answer)
+        kv = self._kv.extract(row)
+        self._forget(row)
+        tokens = answer.prompt + answer.drawn[:-1]
+        reading = _Reading(answer.request, answer.user, tokens, [answer], kv, len(tokens))
+        self._queues.setdefault(answer.user, deque()).appendleft(reading)
+
+    def _readings(self) -> Iterator[_Reading]:
+        """Yield what has begun and has no place; in a queue it is before what has not begun."""
+        for queue in self._queues.values():
+            for one in queue:
+                if isinstance(one, _Waiting):
+                    break
+                yield one
+
+    def _stored_bytes(self) -> int:
+        """Return the bytes of keys and values, apart from padding."""
+        stored = sum(one.num_read for one in self._readings())
+        return self._token_bytes * (sum(self._kv.lengths) + stored)
+
+    def _drop_stored(self) -> None:
+        """Drop keys and values of what has no place until the rest fits; it is read again then."""
+        excess = self._stored_bytes() - self._max_cache_bytes
+        if excess <= 0:
+            return
+        # Those of the user who was served most will be needed last.
+        readings = reversed(list(self._readings()))
+        for one in sorted(readings, key=lambda one: -self._share.time(one.user)):
+            # What is being read is kept: see `_next`.
+            if excess > 0 and one.is_read:
+                excess -= self._token_bytes * one.num_read
+                one.kv, one.num_read, one.logits = KvBatch(self._base.device, 1), 0, None
 
     def _draw_next(self) -> Iterator[Reply]:
         """Pass the last token of each answer through the model, and draw the next one."""
         if self._products is None:
             self._products = self._route([answer.adapter for answer in self._rows], 1)
+        self._charge(Counter(answer.request for answer in self._rows), DRAW_COST)
         ids = torch.tensor([[one.drawn[-1]] for one in self._rows], device=self._base.device)
         yield from self._draw(self._pass(self._kv, ids, self._products), 0)
 
@@ -328,6 +505,7 @@ class Engine:
                 **options,
             )
         kv.advance(width)
+        self._token_bytes = kv.num_bytes(1, 1)
         logits: Tensor = found.logits
         return logits
 
@@ -365,24 +543,30 @@ class Engine:
                 ended.append(first + row)
         # From the last on: each is replaced by the last row.
         for row in reversed(ended):
+            id_ = self._rows[row].request
             self._remove(row)
+            self._num_open[id_] -= 1
+            if not self._num_open[id_]:
+                self._close(id_)
         for request in failed:
             self.cancel(request)
             yield request, diverged_error()
 
     def _make_room(self) -> None:
-        """Have the newest answers give up their places until the next token fits into memory."""
+        """Pause answers of users who were served most until the next token fits into memory."""
         while (
             len(self._rows) > 1
             and self._kv.num_bytes(len(self._rows), self._kv.width + 1) > self._max_cache_bytes
         ):
-            answer = self._rows[-1]
-            self._remove(len(self._rows) - 1)
-            tokens = answer.prompt + answer.drawn
-            self._readings.append(_Reading(tokens, [answer], KvBatch(self._base.device, 1)))
+            self._pause(
+                max(self._rows, key=lambda one: (self._share.time(one.user), -len(one.drawn)))
+            )
 
     def _remove(self, row: int) -> None:
         self._kv.remove(row)
+        self._forget(row)
+
+    def _forget(self, row: int) -> None:
         self._rows[row] = self._rows[-1]
         self._rows.pop()
         self._products = None

@@ -72,6 +72,16 @@ class KvLayer(CacheLayerMixin):  # type: ignore[misc]  # of an untyped class
             block[self.num_rows, :, first : self.num_columns] = source[row, :, : other.num_columns]
         self.num_rows += 1
 
+    def copy(self, row: int, num_columns: int) -> "KvLayer":
+        """Return the last columns of a row, as a layer of its own."""
+        found = KvLayer()
+        first = self.num_columns - num_columns
+        found.update(
+            self.keys[row : row + 1, :, first : self.num_columns],
+            self.values[row : row + 1, :, first : self.num_columns],
+        )
+        return found
+
     def remove(self, row: int) -> None:
         """Drop a row; the last one takes its place."""
         last = self.num_rows - 1
@@ -183,6 +193,14 @@ class KvBatch:
             for _ in range(copies):
                 mine.insert(theirs, 0)
         self.lengths += other.lengths * copies
+
+    def extract(self, row: int) -> "KvBatch":
+        """Remove a row, and return it as a batch of its own."""
+        found = KvBatch(self._device)
+        found.lengths = [self.lengths[row]]
+        found.cache.layers = [layer.copy(row, self.lengths[row]) for layer in self._layers]
+        self.remove(row)
+        return found
 
     def remove(self, row: int) -> None:
         """Drop a row; the last one takes its place. Padding that is wide in all rows goes too."""

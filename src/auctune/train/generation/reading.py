@@ -1,8 +1,9 @@
 """Requests as tokens: prompts and rows are read before anything is computed, for any engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoConfig, GenerationConfig, PreTrainedTokenizerBase
 
@@ -23,6 +24,8 @@ from auctune.train.tokenizer import find_source, load_tokenizer, loading
 
 # Tokens of an answer of a base without a context limit.
 _UNLIMITED = 10**12
+# More than real texts have a token with any tokenizer.
+_TOKEN_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class RequestReader:
         vocab_size: number of the base's tokens.
         context_tokens: tokens of a prompt and its answer at most; None: not limited.
         row_tokens: tokens of a row at most, likewise.
+        token_bytes: bytes of text that a token stands for at most.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -55,6 +59,7 @@ class RequestReader:
     vocab_size: int
     context_tokens: int | None
     row_tokens: int | None
+    token_bytes: int
 
     @classmethod
     def of(cls, base: Base) -> "RequestReader":
@@ -65,6 +70,7 @@ class RequestReader:
             base.model.config.vocab_size,
             base.context_tokens,
             base.context_tokens,
+            _max_token_bytes(base.tokenizer),
         )
 
     @classmethod
@@ -83,7 +89,8 @@ class RequestReader:
             except OSError:
                 # There is no file of them: as for a model that is loaded.
                 settings = GenerationConfig.from_model_config(config)
-        return cls(tokenizer, end_tokens(tokenizer, settings), config.vocab_size, context, context)
+        ends, size = end_tokens(tokenizer, settings), _max_token_bytes(tokenizer)
+        return cls(tokenizer, ends, config.vocab_size, context, context, size)
 
     def read(
         self, request: Request, is_cancelled: Callable[[], bool] = lambda: False
@@ -118,6 +125,7 @@ class RequestReader:
 
     def _tokenize(self, request: GenerationRequest) -> list[int]:
         prompt = request.prompt
+        self._check_bytes(request)
         if request.messages is not None:
             place = "messages"
             tokens = chat_prompt_tokens(request.messages, request.tools, self.tokenizer)
@@ -139,6 +147,17 @@ class RequestReader:
             expected = f"fewer than the {self.context_tokens} that the model can read"
             raise InputError(place, f"has {len(tokens)} tokens", expected)
         return tokens
+
+    def _check_bytes(self, request: GenerationRequest) -> None:
+        """Refuse what cannot be short enough before it is tokenized: that takes long."""
+        if self.context_tokens is None or isinstance(request.prompt, tuple):
+            return
+        place = "prompt" if request.messages is None else "messages"
+        texts = request.prompt if request.messages is None else [request.messages, request.tools]
+        size, limit = _num_bytes(texts), self.token_bytes * self.context_tokens
+        if size > limit:
+            expected = f"{limit} at most: the model can read {self.context_tokens} tokens"
+            raise InputError(place, f"has {size} bytes", expected)
 
     def _read_rows(
         self, request: ScoreRequest, is_cancelled: Callable[[], bool]
@@ -165,6 +184,26 @@ class RequestReader:
         read.check_rows(limit, self.row_tokens)
         questions = read_questions(dataset.kind, read.rows[: request.num_questions], self.tokenizer)
         return ReadRows(read, tuple(questions))
+
+
+def _num_bytes(value: Any) -> int:
+    """Return the bytes of all texts in a JSON value, and one for each other value."""
+    total, rest = 0, [value]
+    while rest:
+        match rest.pop():
+            case str(text):
+                total += len(text.encode(errors="replace"))
+            case Mapping() as fields:
+                rest += [*fields.keys(), *fields.values()]
+            case list() | tuple() as items:
+                rest += items
+            case _:
+                total += 1
+    return total
+
+
+def _max_token_bytes(tokenizer: PreTrainedTokenizerBase) -> int:
+    return max(_TOKEN_BYTES, *(len(one.encode()) for one in tokenizer.get_vocab()))
 
 
 def end_tokens(

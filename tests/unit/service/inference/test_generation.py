@@ -1,7 +1,7 @@
 """What answers cost, however they end: a scripted process, the service's own ledger and budgets."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from decimal import Decimal
 from pathlib import Path
@@ -18,11 +18,17 @@ from auctune.domain.generation import (
     PromptRead,
     Request,
     RequestSize,
+    SamplingParams,
 )
 from auctune.engine.generation import InferenceError
 from auctune.service.accounts.keys import Role
+from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig
+from auctune.service.fair_queue import FairQueue
+from auctune.service.inference.catalog import Model
+from auctune.service.inference.generation import WaitingRequests
+from auctune.service.request_scope import RequestScope, request_scope
 from support.serving import Clock, Served, make_file, make_zone, serving
 
 CONTEXT = 100
@@ -39,27 +45,26 @@ class ScriptedGenerator:
         self.started: list[object] = []
         self.is_stopped = False
 
-    async def measure(self, requests: Sequence[Request]) -> list[RequestSize]:
-        sizes = []
-        for request in requests:
-            assert isinstance(request, GenerationRequest)
-            assert isinstance(request.prompt, str)
-            if (count := len(request.prompt.split())) >= CONTEXT:
-                raise InputError("prompt", f"has {count} tokens", f"fewer than {CONTEXT}")
-            wanted = request.params.max_tokens or CONTEXT
-            sizes.append(RequestSize(count, min(wanted, CONTEXT - count)))
-        return sizes
+    async def measure(self, request: Request, user: str) -> RequestSize:
+        assert isinstance(request, GenerationRequest)
+        assert isinstance(request.prompt, str)
+        if (count := len(request.prompt.split())) >= CONTEXT:
+            raise InputError("prompt", f"has {count} tokens", f"fewer than {CONTEXT}")
+        wanted = request.params.max_tokens or CONTEXT
+        return RequestSize(count, min(wanted, CONTEXT - count))
 
-    async def generate(self, request: Request) -> AsyncGenerator[Piece]:
-        (size,) = await self.measure([request])
+    async def generate(
+        self, request: Request, user: str, on_seconds: Callable[[float], None]
+    ) -> AsyncGenerator[Piece]:
+        size = await self.measure(request, user)
         assert isinstance(request, GenerationRequest)
         assert isinstance(request.prompt, str)
         self.started.append(request.prompt)
+        on_seconds(0.25)
         yield PromptRead(size.prompt_tokens)
         words = request.prompt.split()
         failing = int(words[1]) if words[0] == "fail" else None
-        for answer in range(request.num_replies):
-            number = request.first_answer + answer
+        for number in range(request.num_replies):
             for token in range(1, size.answer_tokens + 1):
                 if failing is not None and token > failing:
                     raise self.error
@@ -115,6 +120,55 @@ def test_no_prompt_is_answered_before_all_were_checked(served: Served) -> None:
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "prompt")
     assert scripted.started == []
     assert balance(served, key) == 0
+
+
+def test_probabilities_of_tokens_are_bounded_over_all_answers(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auctune.service.inference.generation.MAX_LOGPROBS", 2 * 3 * 9 * 6)
+    scripted, key = script(served), served.key("ada")
+    body = {"prompt": ["one", "two"], "n": 3, "logprobs": 5}
+    assert ask(served, key, **body).status_code == 200
+    refused = ask(served, key, **body | {"max_tokens": 10})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logprobs")
+    assert "asks for 360 probabilities of tokens at most; expected 324" in refused.text
+    assert len(scripted.started) == 2
+
+
+def test_what_the_process_used_counts_for_its_request_whose_gate_is_free(served: Served) -> None:
+    script(served)
+    who = served.service.accounts.authenticate(served.key("ada"))
+    assert who is not None
+    requests = [GenerationRequest(prompt="one", params=SamplingParams(max_tokens=2))] * 3
+
+    async def run() -> tuple[float, int]:
+        gate, scope = FairQueue("requests", 1, 1), RequestScope(served.service.reads)
+        async with gate.place("ada") as scope.gate:
+            with request_scope(scope):
+                model = Model("tiny", "tiny", 0.0, "auctune")
+                async for _ in served.service.generation.generate(model, who, requests):
+                    pass
+            return scope.use.process_seconds, gate._num_free
+
+    assert served.run(run) == (0.75, 1)
+
+
+def test_a_user_who_has_too_many_requests_waiting_is_told_when_to_try_again() -> None:
+    now = [0.0]
+    waiting = WaitingRequests(2, lambda: now[0])
+    first, second = waiting.enter("a"), waiting.enter("a")
+    waiting.enter("b")
+    now[0] = 8.0
+    first()
+    first()
+    third = waiting.enter("a")
+    with pytest.raises(QuotaExceededError, match="2 requests for answers of yours") as error:
+        waiting.enter("a")
+    # Of 8 seconds for one, a twentieth is in the mean, and two wait.
+    assert error.value.retry_after == pytest.approx(8 / 20 / 2)
+    second()
+    third()
+    assert set(waiting._num_waiting) == {"b"}
 
 
 @pytest.mark.parametrize("stream", [True, False])

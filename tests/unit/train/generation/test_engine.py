@@ -1,6 +1,6 @@
 """Answers generated together, against those of plain PEFT, one at a time."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,18 @@ def request(prompt: list[int], adapter: Path | None = None, **params: Any) -> Ge
     return GenerationRequest(adapter=adapter, prompt=tuple(prompt), params=SamplingParams(**params))
 
 
+def count_paused(engine: Engine) -> Counter[str]:
+    """Counts how often answers of a user are paused from now on."""
+    paused, pause = Counter[str](), engine._pause
+
+    def counted(answer: Any) -> None:
+        paused[answer.user] += 1
+        pause(answer)
+
+    engine._pause = counted  # type: ignore[method-assign]
+    return paused
+
+
 def expected(base: Base, prompt: list[int], adapter: Path | None, max_tokens: int) -> str:
     """The greedy answer of plain PEFT."""
     return greedy_text(base, plain_model(base, adapter), prompt, max_tokens)
@@ -86,16 +98,7 @@ def test_answers_of_many_adapters_are_those_of_plain_peft(
     ]
     engine = Engine(base, max_batch=5, max_cache_bytes=max_cache_bytes)
     engine._chunk = 7
-    num_given_up = 0
-    make_room = engine._make_room
-
-    def counted() -> None:
-        nonlocal num_given_up
-        before = len(engine._readings)
-        make_room()
-        num_given_up += len(engine._readings) - before
-
-    engine._make_room = counted  # type: ignore[method-assign]
+    paused = count_paused(engine)
     random = np.random.default_rng(1)
     asked, answers = {}, Answers()
     for number in range(14):
@@ -106,7 +109,7 @@ def test_answers_of_many_adapters_are_those_of_plain_peft(
         for _ in range(int(random.integers(0, 9))):
             answers.take(engine.step())
     answers.finish(engine)
-    assert bool(num_given_up) == (max_cache_bytes < 2**30)
+    assert bool(paused) == (max_cache_bytes < 2**30)
     for id_, (prompt, adapter, count) in asked.items():
         assert answers.text[id_, 0] == expected(base, prompt, adapter, count), id_
         assert answers.prompts[id_] == len(prompt)
@@ -255,18 +258,6 @@ def test_an_adapter_of_another_number_type_is_refused_unless_told_otherwise(tmp_
     accepting.add("x", request([4, 5], adapter, max_tokens=5))
     text = Answers().finish(accepting).text["x", 0]
     assert text == expected(base, [4, 5], adapter, 5)
-
-
-def test_a_request_in_parts_has_the_same_answers(tmp_path: Path) -> None:
-    engine = Engine(build_base(tmp_path / "base", "llama"))
-    whole = request([5, 6], max_tokens=12, temperature=1.0, seed=7, num_answers=5)
-    engine.add("x", whole)
-    answers = Answers().finish(engine)
-    parts = Answers()
-    for part in whole.split(2):
-        engine.add("x", part)
-        parts.finish(engine)
-    assert (parts.text, parts.ends) == (answers.text, answers.ends)
 
 
 def test_answers_join_as_far_as_places_and_memory_reach(tmp_path: Path) -> None:

@@ -36,6 +36,21 @@ def test_a_reader_without_the_base_reads_as_one_of_it(
         assert mine.measure(request) == other.measure(request)
 
 
+def test_prompts_that_cannot_be_short_enough_are_refused_before_they_are_tokenized(
+    tmp_path: Path,
+) -> None:
+    base = build_base(tmp_path / "base", "llama")
+    reader = replace(RequestReader.of(base), tokenizer=None)
+    text = "\u20ac" * (64 * 64 // 3 + 1)
+    for place, request in (
+        ("prompt", GenerationRequest(prompt=text)),
+        ("messages", GenerationRequest(messages=({"role": "user", "content": text},))),
+        ("messages", GenerationRequest(messages=({"role": "user"},), tools=({"a": [text]},))),
+    ):
+        with pytest.raises(InputError, match=f"{place}: has 4[0-9]+ bytes; expected 4096 at most"):
+            reader.read(request)
+
+
 def test_rows_may_be_shorter_than_the_context(tmp_path: Path) -> None:
     reader = replace(RequestReader.of(build_base(tmp_path / "base", "llama")), row_tokens=10)
     rows = tmp_path / "rows.jsonl"
