@@ -23,6 +23,7 @@ from auctune.engine.messages.generation import (
     Cancel,
     Generate,
     Generated,
+    GeneratedPiece,
     GeneratorReply,
     MeasureSize,
     SizeMeasured,
@@ -138,7 +139,7 @@ class Generator:
         self._log = log
         self._process: AsyncWorker | None = None
         self._ids = count(1)
-        self._requests: dict[str, asyncio.Queue[Generated | SizeMeasured | AuctuneError]] = {}
+        self._requests: dict[str, asyncio.Queue[GeneratedPiece | SizeMeasured | AuctuneError]] = {}
         self._stopped = ""
         self._idle: asyncio.TimerHandle | None = None
         self._endings: WeakSet[AsyncWorker] = WeakSet()
@@ -193,7 +194,7 @@ class Generator:
                 if isinstance(found, AuctuneError):
                     num_open = 0
                     raise found
-                last = found.piece if isinstance(found, Generated) else found
+                last = found.piece if isinstance(found, GeneratedPiece) else found
                 num_open -= isinstance(last, AnswerEnd | RowsScored | SizeMeasured)
                 yield found
         finally:
@@ -233,10 +234,13 @@ class Generator:
                 self._end(str(message.error.to_error(InferenceError)))
             case Failed():
                 self._deliver(message.request, message.error.to_error(InferenceError))
-            case Generated() | SizeMeasured():
+            case Generated():
+                for one in message.pieces:
+                    self._deliver(one.request, one)
+            case SizeMeasured():
                 self._deliver(message.request, message)
 
-    def _deliver(self, id_: str, found: Generated | SizeMeasured | AuctuneError) -> None:
+    def _deliver(self, id_: str, found: GeneratedPiece | SizeMeasured | AuctuneError) -> None:
         # A request that was cancelled has no inbox any more.
         if (inbox := self._requests.get(id_)) is not None:
             inbox.put_nowait(found)

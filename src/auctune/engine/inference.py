@@ -137,9 +137,10 @@ class _OwnProcess:
                     if id_ and isinstance(error, InputError) and error.place == "model":
                         error = error.at(f"adapter {requests[int(id_)].adapter}")
                     raise error
-                case Generated(request=id_, piece=piece):
-                    num_open -= isinstance(piece, AnswerEnd | RowsScored)
-                    yield int(id_), piece
+                case Generated(pieces=pieces):
+                    for one in pieces:
+                        num_open -= isinstance(one.piece, AnswerEnd | RowsScored)
+                        yield int(one.request), one.piece
 
     def close(self) -> None:
         self._process.kill()

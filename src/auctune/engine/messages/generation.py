@@ -3,7 +3,7 @@
 | request | replies |
 | --- | --- |
 | (its start) | `Ready`, or `Failed` without a request |
-| `Generate` | `Generated` for each piece, or one `Failed` |
+| `Generate` | `Generated` with its pieces, or one `Failed` |
 | `MeasureSize` | `SizeMeasured`, or one `Failed` |
 | `Cancel` | none: no further piece comes |
 """
@@ -48,7 +48,7 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
+class GeneratedPiece:
     """A piece of the reply to a request.
 
     Attributes:
@@ -58,6 +58,13 @@ class Generated:
     request: str
     piece: Piece
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """Pieces of the replies to some requests, such as those of a step."""
+
+    pieces: tuple[GeneratedPiece, ...]
     type: Literal["generated"] = "generated"
 
 

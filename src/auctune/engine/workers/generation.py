@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 import traceback
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from auctune.engine.messages.generation import (
     Cancel,
     Generate,
     Generated,
+    GeneratedPiece,
     GeneratorReply,
     GeneratorRequest,
     MeasureSize,
@@ -76,24 +77,15 @@ def main(parent: Parent, argument: Any) -> None:
     is_limited = settings.device == "cpu" and settings.sold_share < 1
     accepted: queue.SimpleQueue[Accepted] = queue.SimpleQueue()
     RequestThread(parent, engine.reader, accepted.put).start()
-    # That requests have used since their last piece.
-    seconds: defaultdict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = {}
     while not parent.stop_requested.is_set():
         while engine.is_idle or not accepted.empty():
             one = accepted.get()
             if one is None:
                 return
-            _accept(parent, engine, *one)
-        started, used = time.monotonic(), time.process_time()
-        replies = engine.step()
-        used = time.process_time() - used
-        for id_, cost in engine.costs.items():
-            seconds[id_] += used * cost / sum(engine.costs.values())
-        for id_, piece in replies:
-            if isinstance(piece, AuctuneError):
-                refuse(parent, id_, piece)
-            else:
-                parent.send(Generated(request=id_, piece=piece, seconds=seconds.pop(id_, 0.0)))
+            _accept(parent, engine, seconds, *one)
+        started = time.monotonic()
+        _step(parent, engine, seconds)
         if is_limited and training_lock.is_held():
             # Niceness leaves sold slots the cores, but not the memory's bandwidth.
             worked = time.monotonic() - started
@@ -200,14 +192,43 @@ class RequestThread(threading.Thread):
 
 
 def _accept(
-    parent: Parent, engine: "Engine", id_: str, user: str, read: "ReadRequest | None"
+    parent: Parent,
+    engine: "Engine",
+    seconds: dict[str, float],
+    id_: str,
+    user: str,
+    read: "ReadRequest | None",
 ) -> None:
     if read is None:
         engine.cancel(id_)
+        seconds.pop(id_, None)
         return
     try:
         engine.accept(id_, read, user)
     except AuctuneError as error:
+        refuse(parent, id_, error)
+
+
+def _step(parent: Parent, engine: "Engine", seconds: dict[str, float]) -> None:
+    """Take a step, and send what comes of it; `seconds` are those of no piece yet, by request."""
+    used = time.process_time()
+    replies = engine.step()
+    used = time.process_time() - used
+    total = sum(engine.costs.values())
+    for id_, cost in engine.costs.items():
+        seconds[id_] = seconds.get(id_, 0.0) + used * cost / total
+    pieces: list[GeneratedPiece] = []
+    errors: list[tuple[str, AuctuneError]] = []
+    for id_, piece in replies:
+        of_piece = seconds.pop(id_, 0.0)
+        if isinstance(piece, AuctuneError):
+            errors.append((id_, piece))
+        else:
+            pieces.append(GeneratedPiece(request=id_, piece=piece, seconds=of_piece))
+    if pieces:
+        # One message: a thread of the parent wakes up for each.
+        parent.send(Generated(pieces=tuple(pieces)))
+    for id_, error in errors:
         refuse(parent, id_, error)
 
 

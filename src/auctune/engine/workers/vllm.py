@@ -43,7 +43,7 @@ from auctune.domain.generation import (
 )
 from auctune.engine.generation import SETTINGS, GeneratorSettings
 from auctune.engine.messages.base import ErrorRecord, Failed, Ready
-from auctune.engine.messages.generation import GENERATOR_MESSAGES, Generated
+from auctune.engine.messages.generation import GENERATOR_MESSAGES, Generated, GeneratedPiece
 from auctune.engine.vllm_server import BASE, VllmServer
 from auctune.engine.workers.generation import Accepted, Parent, RequestThread, refuse
 
@@ -225,7 +225,7 @@ class _Worker:
             await asyncio.Event().wait()
 
     def _send(self, id_: str, piece: Piece) -> None:
-        self._parent.send(Generated(request=id_, piece=piece))
+        self._parent.send(Generated(pieces=(GeneratedPiece(request=id_, piece=piece),)))
 
     async def _answer(
         self,
