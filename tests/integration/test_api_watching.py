@@ -141,21 +141,23 @@ def test_a_rejected_bid_is_explained_by_the_plan_it_could_not_pay(served: Served
     assert Decimal(told["min_bid"]) == Decimal(told["chosen"]["price"]) + STEP
 
 
-def test_one_explanation_of_a_user_is_made_at_a_time(served: Served) -> None:
+def test_one_explanation_of_a_user_waits_at_a_time(served: Served) -> None:
     client, file = served.client(), served.upload()
-    first, second, third = (served.bid(client, file).id for _ in range(3))
+    jobs = [served.bid(client, file).id for _ in range(4)]
     explanations = served.service.explanations
 
     async def ask() -> list[Any]:
-        asked = [(first, "ada"), (second, "ada"), (third, "bob")]
+        asked = zip(jobs, ("ada", "ada", "ada", "bob"), strict=True)
         return await asyncio.gather(
             *(explanations.get(job, who) for job, who in asked), return_exceptions=True
         )
 
-    own, too_many, other = served.run(ask)
+    own, second, too_many, other = served.run(ask)
     assert isinstance(too_many, QuotaExceededError)
-    assert [own.decided.job, other.decided.job] == [first, third]
-    assert explanation(served, second)["job"] == second
+    assert too_many.retry_after is not None
+    explained = [one.decided.job for one in (own, second, other)]
+    assert explained == [jobs[0], jobs[1], jobs[3]]
+    assert explanation(served, jobs[2])["job"] == jobs[2]
 
 
 def test_unit_prices_are_an_operators(served: Served) -> None:

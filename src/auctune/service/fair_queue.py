@@ -79,7 +79,7 @@ class FairQueue:
                 self._weights[user] = request.weight
             else:
                 self._weights.pop(user, None)
-        if is_limited:
+        if is_limited and not self._may_take(user):
             self._check_room(user)
         self._share.enter(user)
         try:
