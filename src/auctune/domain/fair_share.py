@@ -67,8 +67,8 @@ class FairShare:
         self._advance()
 
     def charge(self, user: str, cost: float) -> None:
-        """Add to what an active user has used; less than 0 corrects an estimate."""
-        self._times[user] += cost / self._weight(user)
+        """Add to what a user has used, active or not; less than 0 corrects an estimate."""
+        self._times[user] = self._times.get(user, self._now) + cost / self._weight(user)
 
     def time(self, user: str) -> float:
         """Return the virtual time of an active user."""

@@ -82,20 +82,17 @@ class FairQueue:
         if is_limited and not self._may_take(user):
             self._check_room(user)
         self._share.enter(user)
+        if self._may_take(user):
+            self._take(user)
+        else:
+            await self._wait(user)
+        self._share.begin(user, self._mean_cost)
+        place = Place(self, user, cost, self._mean_cost)
         try:
-            if self._may_take(user):
-                self._take(user)
-            else:
-                await self._wait(user)
-            self._share.begin(user, self._mean_cost)
-            place = Place(self, user, cost, self._mean_cost)
-            try:
-                yield place
-            finally:
-                place.free()
-                place.settle()
+            yield place
         finally:
-            self._share.leave(user)
+            place.free()
+            place.settle()
 
     async def run(
         self,
@@ -158,6 +155,7 @@ class FairQueue:
         try:
             await turn
         except asyncio.CancelledError:
+            self._share.leave(user)
             if turn.done() and not turn.cancelled():
                 # Cancelled after it got its place.
                 self._free(user)
@@ -223,6 +221,8 @@ class Place:
             # First, as it counts for whose turn it is now.
             self.settle()
             self._queue._observe(self._charged, self._seconds)
+            # What a stream uses later counts, but to hold one is no claim.
+            self._queue._share.leave(self.user)
             self._queue._free(self.user)
 
     def settle(self) -> None:

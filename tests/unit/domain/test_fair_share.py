@@ -101,3 +101,14 @@ def test_users_who_are_gone_are_forgotten() -> None:
         share.begin(user, draw.random())
         share.leave(user)
     assert len(share._times) < 1200
+
+
+def test_what_is_known_only_after_the_end_of_work_counts() -> None:
+    share = FairShare()
+    share.enter("b")
+    share.enter("a")
+    share.begin("a", 1.0)
+    share.leave("a")
+    share.charge("a", 9.0)
+    share.enter("a")
+    assert share.time("a") == 10.0

@@ -157,6 +157,25 @@ def test_a_place_that_is_freed_before_its_block_ends_goes_to_the_next_at_once() 
     play(game())
 
 
+def test_whoever_goes_on_without_its_place_gathers_no_claim() -> None:
+    async def game() -> None:
+        holders = Holders(1)
+        await holders.start("s0")
+        holders.running["s0"].free()
+        for number in range(50):
+            await holders.start(f"a{number}")
+            await holders.end(f"a{number}")
+        # "s" has used nothing for long, and takes turns with "a" now.
+        await holders.start("a50", "a51", "a52", "s1", "s2", "s3")
+        order = ""
+        while names := [name for name in holders.running if name != "s0"]:
+            order += names[0][0]
+            await holders.end(names[0])
+        assert order == "asasas"
+
+    play(game())
+
+
 def test_a_request_holds_one_place_at_a_time() -> None:
     async def game() -> None:
         gate, reads = FairQueue("requests", 1, 10), FairQueue("reads", 1, 10)
