@@ -153,10 +153,14 @@ def test_no_text_of_an_erased_user_is_left(tmp_path: Path, monkeypatch: pytest.M
         )
         served.run(partial(durable, served.service.committer, write))
         events = len(list(served.service.log.read_zone("default")))
+        listed = served.run(lambda: served.service.models.list(USER))
+        assert any("privatesuffix" in one.name for one in listed)
         with served.http(served.operator) as http:
             erased = http.delete(f"/v1/users/{USER}/data").json()
         assert (erased["jobs"], erased["keys"], erased["webhooks"]) == (4, 1, 1)
         assert found(served) == set()
+        listed = served.run(lambda: served.service.models.list(USER))
+        assert not any("privatesuffix" in one.name for one in listed)
         kept = Snapshots(served.service.store.reader).load_latest("other", bytes)
         assert kept is not None
         assert kept.seq == 3

@@ -135,6 +135,7 @@ async def erase(service: Service, user: str) -> dict[str, int]:
     service.idempotency.forget(keys)
     names = {row.id: _model_without_text(row) async for row in _jobs(service, user)}
     await _erase_jobs(service, user, names)
+    service.models.forget(user)
     num_files = await _erase_files(service, user)
     await _erase_events(service, user, keys, names)
     return {"keys": len(keys), "webhooks": len(webhooks), "jobs": len(names), "files": num_files}

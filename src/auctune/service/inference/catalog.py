@@ -15,7 +15,7 @@ from auctune.service.storage import Queries
 
 _OWNER = "auctune"
 _PAGE = 50
-_MAX_KNOWN = 100_000
+_MAX_OWNERS = 100
 
 
 class ModelNotFoundError(AuctuneError):
@@ -71,8 +71,8 @@ class ModelCatalog:
         self._vllm_bases = vllm_bases
         self._queries = queries
         self._files = files
-        # Of jobs, by their ids.
-        self._models: OrderedDict[str, TunedModel] = OrderedDict()
+        # By job, of the owners that asked last.
+        self._models: OrderedDict[str, dict[str, TunedModel]] = OrderedDict()
 
     async def find(self, name: str, owner: str) -> Model:
         """Return a base, or a model of the owner, or a checkpoint of one; aliases keep their name.
@@ -93,24 +93,35 @@ class ModelCatalog:
     async def list(self, owner: str) -> list[Model]:
         """Return all bases, and the owner's models, newest first; checkpoints are not listed."""
         jobs = await in_thread(self._queries.succeeded, owner)
-        await self._read_models([job for job in jobs if job not in self._models])
+        models = await self._read_models(owner, jobs)
         files = await in_thread(self._queries.result_ids, owner)
         tuned = [
             Model(model.name, model.base, model.created_at, owner)
-            for model in map(self._models.get, jobs)
+            for model in map(models.get, jobs)
             if model is not None and model.file in files and model.base in self._bases
         ]
         return [*map(self._base, self._bases), *tuned]
 
-    async def _read_models(self, jobs: Sequence[str]) -> None:
-        """Note the models of jobs, which never change; users take turns after each page."""
-        for first in range(0, len(jobs), _PAGE):
-            rows = await in_thread(self._queries.jobs_by_id, jobs[first : first + _PAGE])
-            for row in rows:
-                # The job's own; those of checkpoints follow it.
-                self._models[row.id] = next(iter(tuned_models(row.id, orjson.loads(row.body))))
-        while len(self._models) > _MAX_KNOWN:
+    def forget(self, owner: str) -> None:
+        """Forget the names of an owner's models: they have texts that are erased."""
+        self._models.pop(owner, None)
+
+    async def _read_models(self, owner: str, jobs: Sequence[str]) -> Mapping[str, TunedModel]:
+        """Return the models of jobs by their ids; those of one owner are read once.
+
+        Users take turns after each page.
+        """
+        models = self._models.setdefault(owner, {})
+        self._models.move_to_end(owner)
+        if len(self._models) > _MAX_OWNERS:
             self._models.popitem(last=False)
+        new = [job for job in jobs if job not in models]
+        for first in range(0, len(new), _PAGE):
+            for row in await in_thread(self._queries.jobs_by_id, new[first : first + _PAGE]):
+                # The job's own; those of checkpoints follow it.
+                for model in list(tuned_models(row.id, orjson.loads(row.body)))[:1]:
+                    models[row.id] = model
+        return models
 
     def _base(self, name: str) -> Model:
         uses_vllm = name in self._vllm_bases
