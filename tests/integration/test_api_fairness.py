@@ -80,7 +80,7 @@ def test_users_of_a_team_with_twice_the_weight_get_twice_as_much() -> None:
             request = RequestScope(ReadThreads())
             who = Principal(f"key of {user}", user, team, Role.USER)
             with request_scope(request):
-                async with gate.enter(request, who):
+                async with gate.enter(request, who, lambda: asyncio.sleep(0)):
                     order += user
                     request.use.loop_seconds = 1.0
                     await asyncio.sleep(0)

@@ -35,7 +35,7 @@ class FairQueue:
     Args:
         what: name of what takes places, for errors, in the plural.
         num_places: in all.
-        max_waiting: that a user may have waiting.
+        max_waiting: that a user may have waiting; None: any number, as they are limited elsewhere.
         now: a monotonic clock, in seconds.
     """
 
@@ -43,7 +43,7 @@ class FairQueue:
         self,
         what: str,
         num_places: int,
-        max_waiting: int,
+        max_waiting: int | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.num_places = num_places
@@ -96,10 +96,10 @@ class FairQueue:
 
     async def run(
         self,
-        executor: Executor | None,
         user: str,
         work: Callable[[], T],
         *,
+        executor: Executor | None = None,
         is_limited: bool = True,
     ) -> T:
         """Run `work` in a thread when it is this user's turn, and return its result.
@@ -107,9 +107,9 @@ class FairQueue:
         If the caller is cancelled, work that has begun goes on and keeps its place.
 
         Args:
-            executor: of threads; None: that of the event loop.
             user: whose turn it takes.
             work: what to do.
+            executor: of threads; None: that of the event loop.
             is_limited: as of `place`.
 
         Raises:
@@ -141,7 +141,7 @@ class FairQueue:
 
     def _check_room(self, user: str) -> None:
         num_waiting = len(self._waiting.get(user, ()))
-        if num_waiting >= self._max_waiting:
+        if self._max_waiting is not None and num_waiting >= self._max_waiting:
             # Everybody who waits gets one place in a round.
             round_seconds = self._mean_seconds * len(self._waiting) / self.num_places
             raise QuotaExceededError(
@@ -266,11 +266,11 @@ class ReadThreads:
 
     def __init__(self, num_threads: int = 4) -> None:
         self._executor = ThreadPoolExecutor(num_threads, "reads")
-        self._queue = FairQueue("reads", num_threads, 0)
+        self._queue = FairQueue("reads", num_threads)
 
     async def run(self, user: str, work: Callable[[], T]) -> T:
         """Run `work` in one of the threads when it is this user's turn."""
-        return await self._queue.run(self._executor, user, work, is_limited=False)
+        return await self._queue.run(user, work, executor=self._executor)
 
     def close(self) -> None:
         self._executor.shutdown(wait=False, cancel_futures=True)

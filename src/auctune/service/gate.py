@@ -20,10 +20,6 @@ NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 _NEWEST_SHARE = 0.05
 
 
-async def at_once() -> None:
-    """Wait for nothing before a request gets its place."""
-
-
 class Gate:
     """Lets so many requests work at once, and bounds how many a user has open.
 
@@ -43,7 +39,7 @@ class Gate:
         self, num_places: int, max_open: int, team_weights: Mapping[str, float] = NO_WEIGHTS
     ) -> None:
         self.used: dict[str, Use] = {}
-        self._queue = FairQueue("requests", num_places, max_open)
+        self._queue = FairQueue("requests", num_places)
         self._team_weights = team_weights
         self._max_open = max_open
         self._num_open = Counter[str]()
@@ -51,14 +47,15 @@ class Gate:
 
     @asynccontextmanager
     async def enter(
-        self, request: RequestScope, who: Principal, before: Callable[[], Awaitable[Any]] = at_once
+        self, request: RequestScope, who: Principal, body: Callable[[], Awaitable[Any]] | None
     ) -> AsyncIterator[None]:
         """Let a request work when it is its user's turn.
 
         Args:
             request: that gets a place.
             who: its sender.
-            before: waits for its body; who sends it slowly has an open request, but no place.
+            body: waits for its body: who sends it slowly has an open request, but no place. None:
+                it is an upload, which its route receives without one.
 
         Raises:
             QuotaExceededError: if the user has too many open requests.
@@ -76,9 +73,12 @@ class Gate:
         if who.team is not None:
             request.weight = self._team_weights.get(who.team, 1.0)
         try:
-            await before()
-            place = self._queue.place(user, cost=lambda: request.use.cost, is_limited=False)
+            if body is not None:
+                await body()
+            place = self._queue.place(user, cost=lambda: request.use.cost)
             async with place as request.gate:
+                if body is None:
+                    request.leave_gate()
                 yield
         finally:
             self._num_open[user] -= 1

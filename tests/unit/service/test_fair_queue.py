@@ -182,7 +182,7 @@ def test_a_request_holds_one_place_at_a_time() -> None:
         request = RequestScope(ReadThreads(), user="a")
         async with gate.place("a") as request.gate:
             with request_scope(request):
-                assert await reads.run(None, "a", lambda: 7) == 7
+                assert await reads.run("a", lambda: 7) == 7
             # Others are at work though this block has not ended.
             async with asyncio.timeout(60), gate.place("b"):
                 pass
@@ -200,10 +200,10 @@ def test_work_in_threads_goes_on_and_keeps_its_place_when_its_caller_is_cancelle
             assert may_end.wait(60)
             raise ValueError("nobody is told")
 
-        first = asyncio.create_task(queue.run(None, "a", work))
+        first = asyncio.create_task(queue.run("a", work))
         await asyncio.to_thread(begun.wait, 60)
-        second = asyncio.create_task(queue.run(None, "b", lambda: 2))
-        third = asyncio.create_task(queue.run(None, "b", lambda: 3))
+        second = asyncio.create_task(queue.run("b", lambda: 2))
+        third = asyncio.create_task(queue.run("b", lambda: 3))
         await settled()
         first.cancel()
         second.cancel()
@@ -224,8 +224,8 @@ def test_an_error_of_work_is_its_caller_s_and_the_next_is_done() -> None:
         def failing() -> None:
             raise ValueError("no")
 
-        failed = asyncio.create_task(queue.run(None, "a", failing))
-        done = asyncio.create_task(queue.run(None, "b", lambda: 1))
+        failed = asyncio.create_task(queue.run("a", failing))
+        done = asyncio.create_task(queue.run("b", lambda: 1))
         with pytest.raises(ValueError, match="no"):
             await failed
         assert await done == 1

@@ -53,7 +53,7 @@ class Blobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._writes = FairQueue("writes", _WRITES_AT_ONCE, 0)
+        self._writes = FairQueue("writes", _WRITES_AT_ONCE)
         folder.mkdir(parents=True, exist_ok=True)
         for draft in folder.glob(f"*{_DRAFT}"):
             draft.unlink()
@@ -82,7 +82,7 @@ class Blobs:
         """
         draft = self._folder / (name + _DRAFT)
         digest, size = hashlib.sha256(), 0
-        in_turn = partial(self._writes.run, None, owner, is_limited=False)
+        in_turn = partial(self._writes.run, owner)
         try:
             with draft.open("xb") as file:
                 async for chunk in _rechunk(chunks):

@@ -12,7 +12,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.gate import Timed, at_once
+from auctune.service.gate import Timed
 from auctune.service.http.auth import authenticate
 from auctune.service.http.errors import (
     CLOSE_CONNECTION,
@@ -134,10 +134,8 @@ class RequestMiddleware:
                 if path not in UPLOADS and _content_length(scope) > limit:
                     raise _too_large(limit)
                 body = _Body(receive)
-                before = body.wait if path not in UPLOADS else at_once
-                async with self._service.gate.enter(request, who, before):
-                    if path in UPLOADS:
-                        request.leave_gate()
+                wait = None if path in UPLOADS else body.wait
+                async with self._service.gate.enter(request, who, wait):
                     await self._app(scope, body, send)
             else:
                 await self._app(scope, receive, send)

@@ -101,7 +101,7 @@ class WandbLogger:
         self._notifier = notifier
         environment = config.environment() if config.is_enabled else {}
         self._process = WandbProcess(environment, log, module)
-        self._slots = FairQueue("runs", MAX_RUNS, 0)
+        self._slots = FairQueue("runs", MAX_RUNS)
         self._reads = asyncio.Semaphore(_READERS)
         self._background = TaskSet()
         # A task that is done stays until its job's mark is gone.
@@ -222,7 +222,7 @@ class WandbLogger:
                     for metrics in step_metrics(orjson.loads(event.body)["result"])
                 ]
                 if steps and opened is None:
-                    await held.enter_async_context(self._slots.place(run.owner, is_limited=False))
+                    await held.enter_async_context(self._slots.place(run.owner))
                     folder, is_kept = self._folder / run.id, self._config.offline
                     process = self._process.open(folder, run.options, is_kept=is_kept)
                     opened = held.enter_context(process)

@@ -17,7 +17,6 @@ from starlette.responses import RedirectResponse, Response
 from auctune.domain import InputError
 from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
-from auctune.service.gate import at_once
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.http.middleware import SIGN_IN, UPLOADS
@@ -152,11 +151,8 @@ def login_required(page: Page) -> Endpoint:
             return to_sign_in(request)
         scope = current_request()
         assert scope is not None
-        is_upload = request.scope["path"] in UPLOADS
-        before = at_once if is_upload else request.body
-        async with visit.service.gate.enter(scope, visit.who, before):
-            if is_upload:
-                scope.leave_gate()
+        body = None if request.scope["path"] in UPLOADS else request.body
+        async with visit.service.gate.enter(scope, visit.who, body):
             return await page(visit)
 
     return answer

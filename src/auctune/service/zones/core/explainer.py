@@ -71,7 +71,7 @@ class ExplanationService:
         """
         if (cached := self._cache.get(job)) is not None:
             return cached
-        explained = await self._queue.run(None, user, lambda: self._explain(job))
+        explained = await self._queue.run(user, lambda: self._explain(job))
         if explained is not None:
             self._cache[job] = explained
             if len(self._cache) > _MAX_CACHED:

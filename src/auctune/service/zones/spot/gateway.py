@@ -62,7 +62,6 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
         terms = rental.terms(training, data.size, value, slots, pace.speed)
         cap = cap_of(submission.record)
         estimate = await self._quoting.run(
-            None,
             submission.owner,
             lambda: rental.estimate(terms, slots.start, slot, pace, cap),
             # Pending jobs are limited by the number of open jobs.
