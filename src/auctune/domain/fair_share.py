@@ -1,10 +1,15 @@
 """Fair shares of something that users share: whoever has used least goes first."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
-def _equal(_user: str) -> float:
+def equal(_user: str) -> float:
+    """Return the same weight for all users."""
     return 1.0
 
 
@@ -25,7 +30,7 @@ class FairShare:
     # Inactive users that are ahead are remembered. Above so many users, others are dropped.
     _MAX_REMEMBERED = 1000
 
-    def __init__(self, weight: Callable[[str], float] = _equal) -> None:
+    def __init__(self, weight: Callable[[str], float] = equal) -> None:
         self._weight = weight
         self._times: dict[str, float] = {}
         # Virtual times at which the newest work of active users began.
@@ -81,3 +86,53 @@ class FairShare:
     def _advance(self) -> None:
         begun = (self._starts.get(user, self._times[user]) for user in self._num_open)
         self._now = max(self._now, min(begun))
+
+
+class Backlog(Generic[T]):
+    """What waits, by user: each user's in the order in which it came.
+
+    Args:
+        share: says which user is next; its `enter` and `leave` are the caller's to call.
+    """
+
+    def __init__(self, share: FairShare) -> None:
+        self._share = share
+        self._items: dict[str, deque[T]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._items.values())
+
+    @property
+    def users(self) -> list[str]:
+        """Those of whom something waits, in the order in which they began to wait."""
+        return list(self._items)
+
+    def count(self, user: str) -> int:
+        """Return how much of a user waits."""
+        return len(self._items.get(user, ()))
+
+    def add(self, user: str, item: T, *, is_first: bool = False) -> None:
+        """Add the last item of a user, or the first one."""
+        items = self._items.setdefault(user, deque())
+        (items.appendleft if is_first else items.append)(item)
+
+    def remove(self, user: str, item: T) -> None:
+        """Remove an item of a user, if it is here."""
+        items = self._items.get(user, ())
+        if item in items:
+            self._items[user].remove(item)
+            self._forget(user)
+
+    def take(self, users: Iterable[str] | None = None) -> tuple[str, T]:
+        """Remove and return the first item of who is next of some users, or of all; and who."""
+        user = self._share.next(self._items if users is None else users)
+        item = self._items[user].popleft()
+        self._forget(user)
+        return user, item
+
+    def _forget(self, user: str) -> None:
+        if not self._items[user]:
+            del self._items[user]

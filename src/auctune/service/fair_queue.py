@@ -7,14 +7,13 @@ gate when it begins to wait for something else.
 
 import asyncio
 import time
-from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from auctune.domain.fair_share import FairShare
+from auctune.domain.fair_places import FairPlaces
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.request_scope import current_request
 
@@ -28,9 +27,8 @@ _NEWEST_SHARE = 0.05
 class FairQueue:
     """A number of places that users share, for one event loop.
 
-    A free place goes to the waiting user who has used least, for its weight: see `FairShare`. A
-    user's own work keeps its order. Of several places, the last free one is for who holds none: so
-    there is one for who comes next, however long the others are held.
+    A free place goes to the waiting user who has used least, for its weight: see `FairPlaces`. The
+    last free one of several is for who holds none.
 
     Args:
         what: name of what takes places, for errors, in the plural.
@@ -46,15 +44,13 @@ class FairQueue:
         max_waiting: int | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.num_places = num_places
         self._what, self._max_waiting = what, max_waiting
         # Those that are not 1, as the newest requests have them.
         self._weights: dict[str, float] = {}
-        self._share = FairShare(lambda user: self._weights.get(user, 1.0))
+        self.places = FairPlaces(
+            num_places, lambda user: self._weights.get(user, 1.0), keeps_one=True
+        )
         self.now = now
-        self._num_free = num_places
-        self._held = Counter[str]()
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._mean_cost = self._mean_seconds = 0.0
 
     @asynccontextmanager
@@ -79,14 +75,10 @@ class FairQueue:
                 self._weights[user] = request.weight
             else:
                 self._weights.pop(user, None)
-        if is_limited and not self._may_take(user):
+        if is_limited and not self.places.is_free(user):
             self._check_room(user)
-        self._share.enter(user)
-        if self._may_take(user):
-            self._take(user)
-        else:
-            await self._wait(user)
-        self._share.begin(user, self._mean_cost)
+        await self.places.take(user)
+        self.places.share.begin(user, self._mean_cost)
         place = Place(self, user, cost, self._mean_cost)
         try:
             yield place
@@ -140,58 +132,17 @@ class FairQueue:
             return await _counted(executor, work)
 
     def _check_room(self, user: str) -> None:
-        num_waiting = len(self._waiting.get(user, ()))
+        num_waiting = self.places.num_waiting(user)
         if self._max_waiting is not None and num_waiting >= self._max_waiting:
             # Everybody who waits gets one place in a round.
-            round_seconds = self._mean_seconds * len(self._waiting) / self.num_places
+            num_rounds = self.places.num_users_waiting / self.places.num_places
             raise QuotaExceededError(
                 f"{num_waiting} {self._what} of yours are waiting, the maximum; try again later",
-                retry_after=round_seconds,
+                retry_after=self._mean_seconds * num_rounds,
             )
 
-    async def _wait(self, user: str) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(user, deque()).append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            self._share.leave(user)
-            if turn.done() and not turn.cancelled():
-                # Cancelled after it got its place.
-                self._free(user)
-            elif (queue := self._waiting.get(user)) is not None and turn in queue:
-                self._drop(user, turn)
-            raise
-
-    def _drop(self, user: str, turn: "asyncio.Future[None]") -> None:
-        queue = self._waiting[user]
-        queue.remove(turn)
-        if not queue:
-            del self._waiting[user]
-
-    def _may_take(self, user: str) -> bool:
-        is_last = self._num_free == 1 and self.num_places > 1
-        return self._num_free > 0 and not (is_last and self._held[user])
-
-    def _take(self, user: str) -> None:
-        self._num_free -= 1
-        self._held[user] += 1
-
-    def _free(self, user: str) -> None:
-        """Take a user's place back, and give it to whose turn it is."""
-        self._num_free += 1
-        self._held[user] -= 1
-        if not self._held[user]:
-            del self._held[user]
-        while able := [one for one in self._waiting if self._may_take(one)]:
-            following = self._share.next(able)
-            turn = self._waiting[following][0]
-            self._drop(following, turn)
-            if not turn.cancelled():
-                self._take(following)
-                turn.set_result(None)
-
-    def _observe(self, cost: float, seconds: float) -> None:
+    def observe(self, cost: float, seconds: float) -> None:
+        """Note what a place was used for, and for how long it was held."""
         self._mean_cost += _NEWEST_SHARE * (cost - self._mean_cost)
         self._mean_seconds += _NEWEST_SHARE * (seconds - self._mean_seconds)
 
@@ -220,16 +171,15 @@ class Place:
             self._seconds = self._queue.now() - self._begun
             # First, as it counts for whose turn it is now.
             self.settle()
-            self._queue._observe(self._charged, self._seconds)
+            self._queue.observe(self._charged, self._seconds)
             # What a stream uses later counts, but to hold one is no claim.
-            self._queue._share.leave(self.user)
-            self._queue._free(self.user)
+            self._queue.places.free(self.user)
 
     def settle(self) -> None:
         """Add to what the user has used what the block has cost since the last call."""
         assert self._seconds is not None
         cost = self._seconds if self._cost is None else self._cost()
-        self._queue._share.charge(self.user, cost - self._charged)
+        self._queue.places.share.charge(self.user, cost - self._charged)
         self._charged = cost
 
 

@@ -1,17 +1,17 @@
 """One data process and the requests that wait for it, queued by owner.
 
-The owner is next whose requests have taken least time, so that however many an owner has waiting,
-another owner's next request waits for one of them at most. Requests run one at a time, so that the
-end of the process is the doing of the request that it was at: that request waits for its owner's
-next turn and is tried once more with a new process; no other request is touched. A request that
-exceeds its time is failed at once and its process killed. A request about a file that failed like
-this is not tried again as long as the service runs: the same request, whatever its `max_length`,
-gets the same error at once.
+The owner is next whose requests may have taken least time, so that however many an owner has
+waiting, another owner's next request waits for one of them at most. Requests run one at a time, so
+that the end of the process is the doing of the request that it was at: that request waits for its
+owner's next turn and is tried once more with a new process; no other request is touched. A request
+that exceeds its time is failed at once and its process killed. A request about a file that failed
+like this is not tried again as long as the service runs: the same request, whatever its
+`max_length`, gets the same error at once.
 """
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.domain import AuctuneError, InputError
-from auctune.domain.fair_share import FairShare
+from auctune.domain.fair_share import Backlog, FairShare
 from auctune.engine.messages.base import Failed, Ready
 from auctune.engine.messages.data import (
     DATA_MESSAGES,
@@ -86,43 +86,40 @@ class Request:
 
 
 class RequestQueue:
-    """Requests by owner; that of the owner is next whose requests have taken least time."""
+    """Requests by owner; that of the owner is next whose requests may have taken least time.
+
+    A request counts with the time that it may take, which follows from its file's size.
+    """
 
     def __init__(self) -> None:
         self._share = FairShare()
-        self._owners: dict[str, deque[Request]] = {}
+        self._waiting: Backlog[Request] = Backlog(self._share)
 
     def add(self, request: Request) -> None:
         """Append a request to those of its owner."""
         self._share.enter(request.owner)
-        self._owners.setdefault(request.owner, deque()).append(request)
+        self._waiting.add(request.owner, request)
 
-    def requeue(self, request: Request, seconds: float) -> None:
+    def requeue(self, request: Request) -> None:
         """Put a request back that was taken: it is its owner's next one."""
-        self._share.charge(request.owner, seconds)
-        self._owners.setdefault(request.owner, deque()).appendleft(request)
+        self._waiting.add(request.owner, request, is_first=True)
 
     def take(self) -> Request | None:
         """Remove and return the next request; `end` or `requeue` must follow."""
-        if not self._owners:
+        if not self._waiting:
             return None
-        owner = self._share.next(self._owners)
-        self._share.begin(owner)
-        requests = self._owners[owner]
-        request = requests.popleft()
-        if not requests:
-            del self._owners[owner]
+        owner, request = self._waiting.take()
+        self._share.begin(owner, request.seconds)
         return request
 
-    def end(self, request: Request, seconds: float) -> None:
-        """Count the time that a request took which was taken."""
-        self._share.charge(request.owner, seconds)
+    def end(self, request: Request) -> None:
+        """Count a request no longer that was taken."""
         self._share.leave(request.owner)
 
     def drain(self) -> list[Request]:
         """Remove and return all requests."""
-        requests = [request for queued in self._owners.values() for request in queued]
-        self._owners.clear()
+        requests = list(self._waiting)
+        self._waiting = Backlog(self._share)
         return requests
 
 
@@ -247,11 +244,11 @@ class DataProcess:
 
     def _begin(self, request: Request) -> None:
         if not request.start():
-            self._forget(request, 0.0)
+            self._forget(request)
             return
         # Another request may have shown meanwhile what becomes of it.
         if (error := self._failure_of(request)) is not None:
-            self._forget(request, 0.0)
+            self._forget(request)
             request.fail(error)
             return
         request.num_tries += 1
@@ -283,7 +280,7 @@ class DataProcess:
         """Return the request that was answered, which is not the current one any more."""
         request, self._current = self._current, None
         assert request is not None
-        self._forget(request, time.monotonic() - request.began)
+        self._forget(request)
         return request
 
     def _end(self, how: str | AuctuneError) -> None:
@@ -298,11 +295,10 @@ class DataProcess:
         request, self._current = self._current, None
         if request is None:
             return
-        seconds = time.monotonic() - request.began
         if request.num_tries < _MAX_TRIES:
-            self._queue.requeue(request, seconds)
+            self._queue.requeue(request)
             return
-        self._forget(request, seconds)
+        self._forget(request)
         error = _failure(request.message, how) if isinstance(how, str) else how
         if request.failure_key is not None:
             self._failed[request.failure_key] = error
@@ -314,8 +310,8 @@ class DataProcess:
         """Return the error of an earlier request that shows that this one fails too."""
         return None if request.failure_key is None else self._failed.get(request.failure_key)
 
-    def _forget(self, request: Request, seconds: float) -> None:
-        self._queue.end(request, seconds)
+    def _forget(self, request: Request) -> None:
+        self._queue.end(request)
         if request.key is not None:
             self._shared.pop(request.key, None)
 

@@ -11,13 +11,11 @@ import queue
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from auctune.domain import AuctuneError
-from auctune.domain.fair_share import FairShare
+from auctune.domain.fair_share import Backlog, FairShare
 from auctune.domain.generation import ScoreRequest
 from auctune.engine.generation import SETTINGS
 from auctune.engine.messages.base import ErrorRecord, Failed, Ready, Stop
@@ -110,7 +108,7 @@ class RequestThread(threading.Thread):
         super().__init__(daemon=True)
         self._parent, self._reader, self._accept = parent, reader, accept
         self._share = FairShare()
-        self._waiting: dict[str, deque[Generate | MeasureSize]] = {}
+        self._waiting: Backlog[Generate | MeasureSize] = Backlog(self._share)
         # Requests whose rows are being read, and whether they are cancelled.
         self._rows: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
@@ -139,12 +137,12 @@ class RequestThread(threading.Thread):
             threading.Thread(target=self._read, args=arguments, daemon=True).start()
         else:
             self._share.enter(message.user)
-            self._waiting.setdefault(message.user, deque()).append(message)
+            self._waiting.add(message.user, message)
 
     def _cancel(self, id_: str) -> None:
-        for message in chain.from_iterable(list(self._waiting.values())):
+        for message in list(self._waiting):
             if message.id == id_:
-                self._remove(message)
+                self._waiting.remove(message.user, message)
                 self._share.leave(message.user)
                 return
         with self._lock:
@@ -152,16 +150,8 @@ class RequestThread(threading.Thread):
                 cancelled.set()
             self._accept((id_, "", None))
 
-    def _remove(self, message: Generate | MeasureSize) -> None:
-        waiting = self._waiting[message.user]
-        waiting.remove(message)
-        if not waiting:
-            del self._waiting[message.user]
-
     def _read_next(self) -> None:
-        user = self._share.next(self._waiting)
-        message = self._waiting[user][0]
-        self._remove(message)
+        user, message = self._waiting.take()
         self._share.begin(user)
         begun = time.thread_time()
         self._read(message, threading.Event())

@@ -17,10 +17,11 @@ import asyncio
 import os
 import shutil
 import traceback
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,7 +30,7 @@ import httpx2
 from pydantic import TypeAdapter
 
 from auctune.domain import AuctuneError, InputError
-from auctune.domain.fair_share import FairShare
+from auctune.domain.fair_places import FairPlaces
 from auctune.domain.generation import (
     DRAW_COST,
     READ_COST,
@@ -366,59 +367,20 @@ def _check(status: int, text: str) -> None:
 
 
 class _Places:
-    """Places of the answers and rows that the server computes, which users share.
-
-    A free one goes to the waiting user who was served least; a user's own work keeps its order.
-    """
+    """Places of the answers and rows that the server computes; tokens are what users use."""
 
     def __init__(self, num_places: int) -> None:
-        self._num_free = num_places
-        self._share = FairShare()
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._places = FairPlaces(num_places)
 
     @asynccontextmanager
     async def hold(self, user: str, cost: float) -> AsyncIterator[Callable[[float], None]]:
         """Hold a place until the end of the block; what is yielded adds to its cost."""
-        self._share.enter(user)
+        await self._places.take(user)
+        self._places.share.begin(user, cost)
         try:
-            await self._wait(user)
-            self._share.begin(user, cost)
-            try:
-                yield lambda more: self._share.charge(user, more)
-            finally:
-                self._num_free += 1
-                self._assign()
+            yield partial(self._places.share.charge, user)
         finally:
-            self._share.leave(user)
-
-    async def _wait(self, user: str) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(user, deque()).append(turn)
-        self._assign()
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():
-                # Cancelled after it got its place.
-                self._num_free += 1
-                self._assign()
-            elif turn in self._waiting.get(user, ()):
-                self._remove(user, turn)
-            raise
-
-    def _assign(self) -> None:
-        while self._num_free and self._waiting:
-            user = self._share.next(self._waiting)
-            turn = self._waiting[user][0]
-            self._remove(user, turn)
-            if not turn.cancelled():
-                self._num_free -= 1
-                turn.set_result(None)
-
-    def _remove(self, user: str, turn: "asyncio.Future[None]") -> None:
-        self._waiting[user].remove(turn)
-        if not self._waiting[user]:
-            del self._waiting[user]
+            self._places.free(user)
 
 
 @dataclass(slots=True)

@@ -141,16 +141,16 @@ def test_what_the_process_used_counts_for_its_request_whose_gate_is_free(served:
     assert who is not None
     requests = [GenerationRequest(prompt="one", params=SamplingParams(max_tokens=2))] * 3
 
-    async def run() -> tuple[float, int]:
+    async def run() -> tuple[float, bool]:
         gate, scope = FairQueue("requests", 1, 1), RequestScope(served.service.reads)
         async with gate.place("ada") as scope.gate:
             with request_scope(scope):
                 model = Model("tiny", "tiny", 0.0, "auctune")
                 async for _ in served.service.generation.generate(model, who, requests):
                     pass
-            return scope.use.process_seconds, gate._num_free
+            return scope.use.process_seconds, gate.places.is_free("bob")
 
-    assert served.run(run) == (0.75, 1)
+    assert served.run(run) == (0.75, True)
 
 
 def test_a_user_who_has_too_many_requests_waiting_is_told_when_to_try_again() -> None:

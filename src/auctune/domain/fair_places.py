@@ -1,0 +1,86 @@
+"""Places that users share, for one event loop: a free one goes to who has used least."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from auctune.domain.fair_share import Backlog, FairShare, equal
+
+
+class FairPlaces:
+    """A number of places; a user's own work gets them in the order in which it came.
+
+    Args:
+        num_places: in all.
+        weight: of a user; see `FairShare`.
+        keeps_one: whether the last free one of several is for who holds none: so there is one for
+            who comes next, however long the others are held.
+
+    Attributes:
+        share: what users have used; who takes a place begins and charges its work there.
+    """
+
+    def __init__(
+        self,
+        num_places: int,
+        weight: Callable[[str], float] = equal,
+        *,
+        keeps_one: bool = False,
+    ) -> None:
+        self.num_places = num_places
+        self.share = FairShare(weight)
+        self._keeps_one = keeps_one and num_places > 1
+        self._num_free = num_places
+        self._held = Counter[str]()
+        self._waiting: Backlog[asyncio.Future[None]] = Backlog(self.share)
+
+    @property
+    def num_users_waiting(self) -> int:
+        """Return how many users wait for a place."""
+        return len(self._waiting.users)
+
+    def num_waiting(self, user: str) -> int:
+        """Return how many places a user waits for."""
+        return self._waiting.count(user)
+
+    def is_free(self, user: str) -> bool:
+        """Return whether there is a place for a user who comes now."""
+        is_kept = self._keeps_one and self._num_free == 1 and self._held[user] > 0
+        return self._num_free > 0 and not is_kept
+
+    async def take(self, user: str) -> None:
+        """Take a place when it is this user's turn; `free` must follow."""
+        self.share.enter(user)
+        if self.is_free(user):
+            self._hold(user)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(user, turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._waiting.remove(user, turn)
+                self.share.leave(user)
+            else:
+                # Cancelled after it got its place.
+                self.free(user)
+            raise
+
+    def free(self, user: str) -> None:
+        """Give a place back, which goes to whose turn it is."""
+        self.share.leave(user)
+        self._num_free += 1
+        self._held[user] -= 1
+        if not self._held[user]:
+            del self._held[user]
+        while users := [one for one in self._waiting.users if self.is_free(one)]:
+            following, turn = self._waiting.take(users)
+            # One that was cancelled has not run since.
+            if not turn.cancelled():
+                self._hold(following)
+                turn.set_result(None)
+
+    def _hold(self, user: str) -> None:
+        self._num_free -= 1
+        self._held[user] += 1
