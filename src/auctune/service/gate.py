@@ -1,7 +1,6 @@
 """The gate before the routes: so many requests work at once, of who has used least first."""
 
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -9,15 +8,13 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from auctune.service.accounts.keys import Principal
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import OpenLimiter
 from auctune.service.fair_queue import FairQueue
 from auctune.service.request_scope import RequestScope, Use
 
 T = TypeVar("T")
 
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
-# Of the mean time of a request, the share of the newest.
-_NEWEST_SHARE = 0.05
 
 
 class Gate:
@@ -41,9 +38,8 @@ class Gate:
         self.used: dict[str, Use] = {}
         self._queue = FairQueue("requests", num_places)
         self._team_weights = team_weights
-        self._max_open = max_open
-        self._num_open = Counter[str]()
-        self._mean_seconds = 0.0
+        message = f"you have {max_open} open requests, the maximum"
+        self._open = OpenLimiter(max_open, message)
 
     @asynccontextmanager
     async def enter(
@@ -60,32 +56,20 @@ class Gate:
         Raises:
             QuotaExceededError: if the user has too many open requests.
         """
-        user = who.user
-        if self._num_open[user] >= self._max_open:
-            raise QuotaExceededError(
-                f"you have {self._max_open} open requests, the maximum",
-                # One of them is answered in so many seconds.
-                retry_after=self._mean_seconds / self._max_open,
-            )
-        self._num_open[user] += 1
-        begun = time.monotonic()
-        request.user = user
+        request.user = user = who.user
         if who.team is not None:
             request.weight = self._team_weights.get(who.team, 1.0)
-        try:
-            if body is not None:
-                await body()
-            place = self._queue.place(user, cost=lambda: request.use.cost)
-            async with place as request.gate:
-                if body is None:
-                    request.leave_gate()
-                yield
-        finally:
-            self._num_open[user] -= 1
-            if not self._num_open[user]:
-                del self._num_open[user]
-            self._mean_seconds += _NEWEST_SHARE * (time.monotonic() - begun - self._mean_seconds)
-            self.used.setdefault(user, Use()).add(request.use)
+        with self._open.acquire(user):
+            try:
+                if body is not None:
+                    await body()
+                place = self._queue.place(user, cost=lambda: request.use.cost)
+                async with place as request.gate:
+                    if body is None:
+                        request.leave_gate()
+                    yield
+            finally:
+                self.used.setdefault(user, Use()).add(request.use)
 
 
 class Timed(Awaitable[T]):

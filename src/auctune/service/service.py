@@ -21,8 +21,8 @@ from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.limits import (
     JobQuota,
+    OpenLimiter,
     StoredOpenJob,
-    StreamLimiter,
     TokenBuckets,
     load_open_jobs,
     stored_bids,
@@ -155,7 +155,7 @@ class Service:
     store: Store
     metrics: Metrics
     notifier: Notifier
-    streams: StreamLimiter
+    streams: OpenLimiter
     gate: Gate
     reads: ReadThreads
     bids: TokenBuckets
@@ -488,7 +488,11 @@ async def build_service(
         store=store,
         metrics=metrics,
         notifier=notifier,
-        streams=StreamLimiter(limits.streams),
+        streams=OpenLimiter(
+            limits.streams,
+            f"this key has {limits.streams} open streams, the maximum",
+            is_brief=False,
+        ),
         gate=gate,
         reads=ReadThreads(),
         bids=bids,

@@ -1,7 +1,8 @@
-"""Limits of users and keys: open jobs, rates, streams; locks by key."""
+"""Limits of users and keys: open jobs, rates, what is open at once; locks by key."""
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -189,29 +190,68 @@ class TokenBuckets:
         self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < fill}
 
 
-class StreamLimiter:
-    """Limit on the open streams of a key; for one event loop."""
+class OpenLimiter:
+    """Limit on what a user, or a key, has open at once; for one event loop.
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._open: Counter[str] = Counter()
+    Args:
+        limit: that each may have open.
+        message: of the error beyond it.
+        is_brief: whether what is open ends soon, so that the error says when to try again.
+        now: a monotonic clock, in seconds.
+    """
+
+    # Of the mean time for which something is open, the share of the newest.
+    _NEWEST_SHARE = 0.05
+
+    def __init__(
+        self,
+        limit: int,
+        message: str,
+        *,
+        is_brief: bool = True,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limit, self._message, self._is_brief, self._now = limit, message, is_brief, now
+        self._open = Counter[str]()
+        self._mean_seconds = 0.0
+
+    def open(self, name: str) -> Callable[[], None]:
+        """Count one more until what is returned is called, which may be called again.
+
+        Raises:
+            QuotaExceededError: if as many are open as may be.
+        """
+        self.check(name)
+        self._open[name] += 1
+        begun, is_open = self._now(), True
+
+        def close() -> None:
+            nonlocal is_open
+            if not is_open:
+                return
+            is_open = False
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
+            self._mean_seconds += self._NEWEST_SHARE * (self._now() - begun - self._mean_seconds)
+
+        return close
 
     @contextmanager
-    def acquire(self, key: str) -> Iterator[None]:
-        """Count one until the end of the block."""
-        self.check(key)
-        self._open[key] += 1
+    def acquire(self, name: str) -> Iterator[None]:
+        """Count one until the end of the block; errors as of `open`."""
+        close = self.open(name)
         try:
             yield
         finally:
-            self._open[key] -= 1
-            if not self._open[key]:
-                del self._open[key]
+            close()
 
-    def check(self, key: str) -> None:
-        """Check that the key may open one more; raise QuotaExceededError otherwise."""
-        if self._open[key] >= self._limit:
-            raise QuotaExceededError(f"this key has {self._limit} open streams, the maximum")
+    def check(self, name: str) -> None:
+        """Check that one more may be opened; raise QuotaExceededError otherwise."""
+        if self._open[name] >= self._limit:
+            # By Little's law, one of so many ends in this time.
+            seconds = self._mean_seconds / self._limit if self._is_brief else None
+            raise QuotaExceededError(self._message, retry_after=seconds)
 
 
 class KeyedLocks:

@@ -5,7 +5,6 @@ bounded number of them, and the most that a request can cost is reserved of budg
 """
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -28,7 +27,7 @@ from auctune.domain.money import STEP, ZERO
 from auctune.engine.generation import Generator, GeneratorSettings, InferenceError
 from auctune.service.accounts.budgets import BudgetExceededError, BudgetLocks
 from auctune.service.accounts.keys import Principal
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import OpenLimiter
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
@@ -39,8 +38,6 @@ from auctune.service.zones.core.zone import AnyZone
 
 MAX_LOGPROBS = 200_000
 """Logarithmic probabilities that a request may ask for: about 20 MB of JSON."""
-# Of the mean time that requests wait, the share of the newest.
-_NEWEST_SHARE = 0.05
 
 PromptPiece = tuple[int, Piece]
 """Number of a prompt of a request, or of rows, and a piece of the reply to it."""
@@ -78,7 +75,11 @@ class GenerationService:
         self._budgets = budgets
         self.is_enabled = config.enabled
         self._metrics = metrics
-        self._waiting = {base: WaitingRequests(config.max_waiting) for base in bases}
+        message = (
+            f"{config.max_waiting} requests for answers of yours are waiting, the maximum; "
+            "try again later"
+        )
+        self._waiting = {base: OpenLimiter(config.max_waiting, message) for base in bases}
         logs.mkdir(parents=True, exist_ok=True)
         # Each starts its process with its first request.
         self._generators = {
@@ -140,7 +141,7 @@ class GenerationService:
         inbox: "asyncio.Queue[PromptPiece | Exception | None]",
     ) -> None:
         try:
-            end_waiting = self._waiting[model.base].enter(who.user)
+            end_waiting = self._waiting[model.base].open(who.user)
             try:
                 release = await self._prepare(model, who, requests)
                 await self._read(model, who, requests, inbox, end_waiting, release)
@@ -263,48 +264,6 @@ class GenerationService:
         return self._actors[model.base].call(
             lambda zone: zone.charge_tokens(who, model.name, tokens, price)
         )
-
-
-class WaitingRequests:
-    """Requests of users that have not begun, of which a user may have so many; for one loop.
-
-    Args:
-        max_waiting: of a user.
-        now: a monotonic clock, in seconds.
-    """
-
-    def __init__(self, max_waiting: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._max_waiting, self._now = max_waiting, now
-        self._num_waiting = Counter[str]()
-        self._mean_seconds = 0.0
-
-    def enter(self, user: str) -> Callable[[], None]:
-        """Count a request until what is returned is called, which may be called again.
-
-        Raises:
-            QuotaExceededError: if too many of the user wait already.
-        """
-        count = self._num_waiting[user]
-        if count >= self._max_waiting:
-            raise QuotaExceededError(
-                f"{count} requests for answers of yours are waiting, the maximum; try again later",
-                # By Little's law, one of so many begins in this time.
-                retry_after=self._mean_seconds / count,
-            )
-        self._num_waiting[user] += 1
-        entered, is_waiting = self._now(), True
-
-        def leave() -> None:
-            nonlocal is_waiting
-            if not is_waiting:
-                return
-            is_waiting = False
-            self._num_waiting[user] -= 1
-            if not self._num_waiting[user]:
-                del self._num_waiting[user]
-            self._mean_seconds += _NEWEST_SHARE * (self._now() - entered - self._mean_seconds)
-
-        return leave
 
 
 def _nothing() -> None: ...

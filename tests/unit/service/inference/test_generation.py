@@ -22,12 +22,11 @@ from auctune.domain.generation import (
 )
 from auctune.engine.generation import InferenceError
 from auctune.service.accounts.keys import Role
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import OpenLimiter, QuotaExceededError
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.fair_queue import FairQueue
 from auctune.service.inference.catalog import Model
-from auctune.service.inference.generation import WaitingRequests
 from auctune.service.request_scope import RequestScope, request_scope
 from support.serving import Clock, Served, make_file, make_zone, serving
 
@@ -155,20 +154,20 @@ def test_what_the_process_used_counts_for_its_request_whose_gate_is_free(served:
 
 def test_a_user_who_has_too_many_requests_waiting_is_told_when_to_try_again() -> None:
     now = [0.0]
-    waiting = WaitingRequests(2, lambda: now[0])
-    first, second = waiting.enter("a"), waiting.enter("a")
-    waiting.enter("b")
+    waiting = OpenLimiter(2, "2 requests for answers of yours", now=lambda: now[0])
+    first, second = waiting.open("a"), waiting.open("a")
+    waiting.open("b")
     now[0] = 8.0
     first()
     first()
-    third = waiting.enter("a")
+    third = waiting.open("a")
     with pytest.raises(QuotaExceededError, match="2 requests for answers of yours") as error:
-        waiting.enter("a")
+        waiting.open("a")
     # Of 8 seconds for one, a twentieth is in the mean, and two wait.
     assert error.value.retry_after == pytest.approx(8 / 20 / 2)
     second()
     third()
-    assert set(waiting._num_waiting) == {"b"}
+    assert set(waiting._open) == {"b"}
 
 
 @pytest.mark.parametrize("stream", [True, False])
