@@ -39,8 +39,7 @@ from auctune.service.storage.tables import entries, events
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.load import Bidder, Load, make_bidders
-from support.service_process import running, write_service
-from support.tiny_architecture import tiny_architecture
+from support.service_process import running, write_idle_service
 
 WARM_UP_SECONDS = 5.0
 RATE_TOLERANCE = 0.02
@@ -158,14 +157,9 @@ def main() -> int:
     console = Console()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        config = write_service(
+        config = write_idle_service(
             folder,
-            tiny_architecture(),
-            slot_seconds=7200.0,
-            slots=24,
             mode="fused",
-            tokens_per_second=20_000.0,
-            share=0.0004,
             # A single user may send the whole load.
             more=f"[limits]\nrequests_per_second = {options.rate}\nburst = {8 * options.rate}\n",
         )

@@ -43,8 +43,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.dependencies import DataDirs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from support.service_process import ServiceProcess, write_service
-from support.tiny_architecture import tiny_architecture
+from support.service_process import ServiceProcess, write_idle_service
 
 MAX_SNAPSHOT_AGE = 20_000
 
@@ -119,13 +118,8 @@ def main() -> None:
     table = Table("log", "first start, s", "median of 3, s", title="start of the service")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        config = write_service(
+        config = write_idle_service(
             folder,
-            tiny_architecture(),
-            slot_seconds=7200.0,
-            slots=24,
-            tokens_per_second=20_000.0,
-            share=0.0004,
         )
         for name, snapshot in (
             ("empty", None),

@@ -41,8 +41,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from service_load import check_database
 from support.load import Bidder, make_bidders
-from support.service_process import ServiceProcess, running, write_service
-from support.tiny_architecture import tiny_architecture
+from support.service_process import ServiceProcess, running, write_idle_service
 from tenant_load import (
     ALL,
     ANSWER,
@@ -227,14 +226,9 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 140)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        config = write_service(
+        config = write_idle_service(
             folder,
-            tiny_architecture(),
-            slot_seconds=7200.0,
-            slots=24,
             mode="fused",
-            tokens_per_second=20_000.0,
-            share=0.0004,
         )
         with running(config, folder / "data") as service:
             bidders = make_bidders(service, NUM_TENANTS + len(options.kinds))

@@ -16,6 +16,7 @@ from typing import Any
 from auctune.device_profile import write_profile
 from support.market_runs import descendants
 from support.openai_contract import check
+from support.tiny_architecture import tiny_architecture
 from support.waits import poll
 from support.zones import made_up_profile
 
@@ -66,6 +67,17 @@ type = "local"
         encoding="utf-8",
     )
     return file
+
+
+def write_idle_service(folder: Path, **changes: Any) -> Path:
+    """Settings of a zone whose slots are long and sell much: only requests keep it busy."""
+    settings: dict[str, Any] = {
+        "slot_seconds": 7200.0,
+        "slots": 24,
+        "tokens_per_second": 20_000.0,
+        "share": 0.0004,
+    }
+    return write_service(folder, tiny_architecture(), **{**settings, **changes})
 
 
 def write_pool_service(folder: Path, architecture: str, slot_seconds: float = 1.0) -> Path:
