@@ -13,6 +13,7 @@ class FairPlaces:
     Args:
         num_places: in all.
         weight: of a user; see `FairShare`.
+        credit: for having used less; see `FairShare`.
         keeps_one: whether the last free one of several is for who holds none: so there is one for
             who comes next, however long the others are held.
 
@@ -25,10 +26,11 @@ class FairPlaces:
         num_places: int,
         weight: Callable[[str], float] = equal,
         *,
+        credit: float = 0.0,
         keeps_one: bool = False,
     ) -> None:
         self.num_places = num_places
-        self.share = FairShare(weight)
+        self.share = FairShare(weight, credit)
         self._keeps_one = keeps_one and num_places > 1
         self._num_free = num_places
         self._held = Counter[str]()

@@ -21,17 +21,19 @@ class FairShare:
 
     Of waiting work, that of the user with the least virtual time is next. A user who returns begins
     where the active user begins who has used least: to have been idle is no advantage, and what was
-    used while nobody else wanted it is no debt.
+    used while nobody else wanted it is no debt. With a credit, who has used less begins so much
+    earlier at most: who asks for little now and then does not wait for a piece of everybody's.
 
     Args:
         weight: of a user, above 0: with twice the weight one gets twice as much, if both want it.
+        credit: for having used less than others, in virtual time.
     """
 
-    # Inactive users that are ahead are remembered. Above so many users, others are dropped.
+    # Above so many users, those are dropped who begin as early as possible when they return.
     _MAX_REMEMBERED = 1000
 
-    def __init__(self, weight: Callable[[str], float] = equal) -> None:
-        self._weight = weight
+    def __init__(self, weight: Callable[[str], float] = equal, credit: float = 0.0) -> None:
+        self._weight, self._credit = weight, credit
         self._times: dict[str, float] = {}
         # Virtual times at which the newest work of active users began.
         self._starts: dict[str, float] = {}
@@ -42,7 +44,8 @@ class FairShare:
     def enter(self, user: str) -> None:
         """Count a piece of work, which waits or is being done until `leave`."""
         if not self._num_open[user]:
-            self._times[user] = max(self._times.get(user, 0.0), self._now)
+            earliest = self._now - self._credit
+            self._times[user] = max(self._times.get(user, earliest), earliest)
         self._num_open[user] += 1
 
     def leave(self, user: str) -> None:
@@ -52,17 +55,17 @@ class FairShare:
             return
         del self._num_open[user]
         self._starts.pop(user, None)
-        if not self._num_open:
-            # All is done: everybody begins anew.
+        if self._num_open:
+            self._advance()
+        else:
+            # All is done: there is no debt.
             self._now = max(self._now, *self._times.values())
-            self._times.clear()
-            return
-        self._advance()
         if len(self._times) > self._MAX_REMEMBERED:
+            earliest = self._now - self._credit
             self._times = {
                 name: at
                 for name, at in self._times.items()
-                if at > self._now or name in self._num_open
+                if at > earliest or name in self._num_open
             }
 
     def begin(self, user: str, cost: float = 0.0) -> None:
@@ -73,7 +76,8 @@ class FairShare:
 
     def charge(self, user: str, cost: float) -> None:
         """Add to what a user has used, active or not; less than 0 corrects an estimate."""
-        self._times[user] = self._times.get(user, self._now) + cost / self._weight(user)
+        at = self._times.get(user, self._now - self._credit)
+        self._times[user] = at + cost / self._weight(user)
 
     def time(self, user: str) -> float:
         """Return the virtual time of an active user."""

@@ -7,9 +7,9 @@ gate when it begins to wait for something else.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 # Of the mean cost of a queue's work, the share of the newest.
 _NEWEST_SHARE = 0.05
+# As much as some requests cost together, such as those of an upload.
+_CREDIT_SECONDS = 0.05
+# Most reads take some milliseconds.
+_LONG_READ_SECONDS = 0.05
 
 
 class FairQueue:
@@ -34,6 +38,8 @@ class FairQueue:
         what: name of what takes places, for errors, in the plural.
         num_places: in all.
         max_waiting: that a user may have waiting; None: any number, as they are limited elsewhere.
+        patience: seconds of `run` after which its place is free, though it goes on; of one at a
+            time. None: never.
         now: a monotonic clock, in seconds.
     """
 
@@ -42,13 +48,18 @@ class FairQueue:
         what: str,
         num_places: int,
         max_waiting: int | None = None,
+        patience: float | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._what, self._max_waiting = what, max_waiting
+        self._what, self._max_waiting, self._patience = what, max_waiting, patience
+        self._is_overtaken = False
         # Those that are not 1, as the newest requests have them.
         self._weights: dict[str, float] = {}
         self.places = FairPlaces(
-            num_places, lambda user: self._weights.get(user, 1.0), keeps_one=True
+            num_places,
+            lambda user: self._weights.get(user, 1.0),
+            credit=_CREDIT_SECONDS,
+            keeps_one=True,
         )
         self.now = now
         self._mean_cost = self._mean_seconds = 0.0
@@ -61,8 +72,7 @@ class FairQueue:
 
         Args:
             user: whose turn it takes.
-            cost: returns what the block has cost so far; None: the seconds for which it has its
-                place.
+            cost: returns what the block has cost so far; None: the seconds that it has taken.
             is_limited: whether it is refused when too much waits; what belongs to a request that
                 has begun is not.
 
@@ -127,9 +137,32 @@ class FairQueue:
         is_limited: bool,
         begun: "asyncio.Future[None]",
     ) -> T:
-        async with self.place(user, is_limited=is_limited):
+        async with self.place(user, is_limited=is_limited) as place:
             begun.set_result(None)
-            return await _counted(executor, work)
+            with self._overtaken_if_long(place):
+                return await _counted(executor, work)
+
+    @contextmanager
+    def _overtaken_if_long(self, place: "Place") -> Iterator[None]:
+        """Free a place whose block takes long, unless another one goes on without its place."""
+        if self._patience is None:
+            yield
+            return
+        is_this_one = False
+
+        def overtake() -> None:
+            nonlocal is_this_one
+            if not self._is_overtaken:
+                self._is_overtaken = is_this_one = True
+                place.free()
+
+        timer = asyncio.get_running_loop().call_later(self._patience, overtake)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if is_this_one:
+                self._is_overtaken = False
 
     def _check_room(self, user: str) -> None:
         num_waiting = self.places.num_waiting(user)
@@ -177,8 +210,7 @@ class Place:
 
     def settle(self) -> None:
         """Add to what the user has used what the block has cost since the last call."""
-        assert self._seconds is not None
-        cost = self._seconds if self._cost is None else self._cost()
+        cost = self._queue.now() - self._begun if self._cost is None else self._cost()
         self._queue.places.share.charge(self.user, cost - self._charged)
         self._charged = cost
 
@@ -210,13 +242,13 @@ def _retrieve(task: "asyncio.Task[Any]") -> None:
 class ReadThreads:
     """Threads that read the database for requests; what else runs in threads waits for none.
 
-    Args:
-        num_threads: at most.
+    One reads at a time: several would take turns at the interpreter, row by row, at the expense of
+    the event loop. While one takes long, another one reads beside it.
     """
 
-    def __init__(self, num_threads: int = 4) -> None:
-        self._executor = ThreadPoolExecutor(num_threads, "reads")
-        self._queue = FairQueue("reads", num_threads)
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(2, "reads")
+        self._queue = FairQueue("reads", 1, patience=_LONG_READ_SECONDS)
 
     async def run(self, user: str, work: Callable[[], T]) -> T:
         """Run `work` in one of the threads when it is this user's turn."""

@@ -26,12 +26,13 @@ def serve(share: FairShare, users: list[str], costs: list[float], estimate: floa
     st.dictionaries(st.sampled_from("abcde"), st.floats(0.1, 10.0), min_size=2),
     st.lists(st.floats(0.0, 100.0), min_size=1, max_size=200),
     st.floats(0.0, 100.0),
+    st.floats(0.0, 100.0),
 )
 def test_users_with_work_get_shares_that_differ_by_one_piece_each(
-    weights: dict[str, float], costs: list[float], estimate: float
+    weights: dict[str, float], costs: list[float], estimate: float, credit: float
 ) -> None:
     # Theorem 1 of Goyal, Vin and Cheng, for any two users and any interval.
-    share = FairShare(weights.__getitem__)
+    share = FairShare(weights.__getitem__, credit)
     served = serve(share, list(weights), costs, estimate)
     largest = max(costs)
     for one in weights:
@@ -54,6 +55,45 @@ def test_a_user_who_comes_goes_before_the_next_piece_of_one_who_has_been_served_
     share.enter("b")
     # Not for 99 pieces: there is no credit for having been away.
     assert [piece(share) for _ in range(4)] == ["b", "a", "b", "a"]
+
+
+def test_who_has_used_less_than_others_goes_first_as_long_as_its_credit_lasts() -> None:
+    share = FairShare(credit=20.0)
+    served = serve(share, ["a"], [5.0] * 100, 5.0)
+    assert served == ["a"] * 100
+    share.enter("b")
+    assert [piece(share) for _ in range(9)] == [*"bbbb", *"babab"]
+
+
+def test_who_asks_for_little_waits_for_one_piece_of_others_though_all_is_done_in_between() -> None:
+    share = FairShare(credit=20.0)
+    for round_ in range(20):
+        for user in "abc":
+            share.enter(user)
+            share.begin(user, 5.0)
+            share.leave(user)
+        share.enter("a")
+        share.begin("a", 5.0)
+        share.enter("b")
+        share.enter("little")
+        if round_ > 4:
+            assert share.next(["b", "little"]) == "little"
+        share.begin("little", 1.0)
+        share.begin("b", 5.0)
+        for user in ("a", "b", "little"):
+            share.leave(user)
+
+
+def test_what_was_used_while_nobody_else_wanted_it_is_at_most_a_credit() -> None:
+    share = FairShare(credit=20.0)
+    serve(share, ["a"], [5.0] * 100, 5.0)
+    share.leave("a")
+    share.charge("a", 1000.0)
+    share.enter("b")
+    share.leave("b")
+    for user in "ab":
+        share.enter(user)
+    assert share.time("a") - share.time("b") == 20.0
 
 
 def piece(share: FairShare) -> str:

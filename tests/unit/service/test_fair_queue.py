@@ -165,13 +165,14 @@ def test_whoever_goes_on_without_its_place_gathers_no_claim() -> None:
         for number in range(50):
             await holders.start(f"a{number}")
             await holders.end(f"a{number}")
-        # "s" has used nothing for long, and takes turns with "a" now.
-        await holders.start("a50", "a51", "a52", "s1", "s2", "s3")
+        # "s" has used nothing for long. It has a credit, of less than a piece, and takes turns with
+        # "a" then.
+        await holders.start("a50", "a51", "a52", "a53", "s1", "s2", "s3", "s4")
         order = ""
         while names := [name for name in holders.running if name != "s0"]:
             order += names[0][0]
             await holders.end(names[0])
-        assert order == "asasas"
+        assert order == "assasasa"
 
     play(game())
 
@@ -213,6 +214,35 @@ def test_work_in_threads_goes_on_and_keeps_its_place_when_its_caller_is_cancelle
         may_end.set()
         assert await third == 3
         assert second.cancelled()
+
+    play(game())
+
+
+def test_work_that_takes_long_holds_up_others_no_longer_but_one_at_a_time() -> None:
+    async def game() -> None:
+        queue = FairQueue("reads", 1, patience=0.01)
+        may_end = [threading.Event() for _ in range(2)]
+
+        def wait(number: int) -> None:
+            assert may_end[number].wait(60)
+
+        first = asyncio.create_task(queue.run("a", lambda: wait(0)))
+        # Begins although the first goes on.
+        second = asyncio.create_task(queue.run("b", lambda: wait(1)))
+        third = asyncio.create_task(queue.run("c", lambda: 3))
+        while queue.places.num_users_waiting > 1:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        assert not third.done()
+        may_end[1].set()
+        assert await third == 3
+        await second
+        # All of its time counts, also that without its place.
+        may_end[0].set()
+        await first
+        for user in "ab":
+            queue.places.share.enter(user)
+        assert queue.places.share.next("ab") == "b"
 
     play(game())
 
