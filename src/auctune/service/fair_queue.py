@@ -7,11 +7,11 @@ gate when it begins to wait for something else.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from auctune.domain.fair_places import FairPlaces
 from auctune.service.accounts.limits import QuotaExceededError
@@ -64,11 +64,10 @@ class FairQueue:
         self.now = now
         self._mean_cost = self._mean_seconds = 0.0
 
-    @asynccontextmanager
-    async def place(
+    def place(
         self, user: str, *, cost: Callable[[], float] | None = None, is_limited: bool = True
-    ) -> AsyncIterator["Place"]:
-        """Hold a place until the end of the block, or until it is freed.
+    ) -> "Place":
+        """Return a place, to be held until the end of an `async with`, or until it is freed.
 
         Args:
             user: whose turn it takes.
@@ -77,8 +76,12 @@ class FairQueue:
                 has begun is not.
 
         Raises:
-            QuotaExceededError: if too much of the user waits already.
+            QuotaExceededError: where the block is entered, if too much of the user waits already.
         """
+        return Place(self, user, cost, is_limited)
+
+    async def take(self, user: str, is_limited: bool) -> float:
+        """Take a place when it is this user's turn; return the cost that was charged for it."""
         if (request := current_request()) is not None:
             request.leave_gate()
             if request.weight != 1.0:
@@ -89,12 +92,7 @@ class FairQueue:
             self._check_room(user)
         await self.places.take(user)
         self.places.share.begin(user, self._mean_cost)
-        place = Place(self, user, cost, self._mean_cost)
-        try:
-            yield place
-        finally:
-            place.free()
-            place.settle()
+        return self._mean_cost
 
     async def run(
         self,
@@ -181,37 +179,42 @@ class FairQueue:
 
 
 class Place:
-    """A place of a queue that a user holds.
-
-    Attributes:
-        user: that holds it.
-    """
+    """A place of a queue, which a user holds in a block; see `FairQueue.place`."""
 
     def __init__(
-        self, queue: FairQueue, user: str, cost: Callable[[], float] | None, estimate: float
+        self, queue: FairQueue, user: str, cost: Callable[[], float] | None, is_limited: bool
     ) -> None:
-        self.user = user
-        self._queue = queue
-        self._cost = cost
-        self._begun = queue.now()
-        self._seconds: float | None = None
+        self._queue, self._user, self._cost, self._is_limited = queue, user, cost, is_limited
+        self._begun = 0.0
+        self._is_free = False
         # So much of its cost is in what its user has used.
-        self._charged = estimate
+        self._charged = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._charged = await self._queue.take(self._user, self._is_limited)
+        self._begun = self._queue.now()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._is_free:
+            # What a stream uses later counts, but to hold one is no claim.
+            self._settle()
+        else:
+            self.free()
 
     def free(self) -> None:
         """Give the place back before the end of the block; may be called again."""
-        if self._seconds is None:
-            self._seconds = self._queue.now() - self._begun
+        if not self._is_free:
+            self._is_free = True
             # First, as it counts for whose turn it is now.
-            self.settle()
-            self._queue.observe(self._charged, self._seconds)
-            # What a stream uses later counts, but to hold one is no claim.
-            self._queue.places.free(self.user)
+            self._settle()
+            self._queue.observe(self._charged, self._queue.now() - self._begun)
+            self._queue.places.free(self._user)
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Add to what the user has used what the block has cost since the last call."""
         cost = self._queue.now() - self._begun if self._cost is None else self._cost()
-        self._queue.places.share.charge(self.user, cost - self._charged)
+        self._queue.places.share.charge(self._user, cost - self._charged)
         self._charged = cost
 
 
