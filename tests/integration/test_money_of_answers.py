@@ -73,11 +73,14 @@ class CountingGenerator(Generator):
         request: Request,
         user: str = "",
         on_seconds: Callable[[float], None] = lambda _seconds: None,
+        *,
+        weight: float = 1.0,
     ) -> AsyncGenerator[Piece]:
         delivered = _delivered.get()
         number = delivered.num_prompts
         delivered.num_prompts += 1
-        async with aclosing(super().generate(request, user, on_seconds)) as pieces:
+        replies = super().generate(request, user, on_seconds, weight=weight)
+        async with aclosing(replies) as pieces:
             try:
                 async for piece in pieces:
                     if isinstance(piece, PromptRead):

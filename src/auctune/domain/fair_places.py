@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 
-from auctune.domain.fair_share import Backlog, FairShare, equal
+from auctune.domain.fair_share import Backlog, FairShare
 
 
 class FairPlaces:
@@ -12,7 +11,6 @@ class FairPlaces:
 
     Args:
         num_places: in all.
-        weight: of a user; see `FairShare`.
         credit: for having used less; see `FairShare`.
         keeps_one: whether the last free one of several is for who holds none: so there is one for
             who comes next, however long the others are held.
@@ -24,13 +22,12 @@ class FairPlaces:
     def __init__(
         self,
         num_places: int,
-        weight: Callable[[str], float] = equal,
         *,
         credit: float = 0.0,
         keeps_one: bool = False,
     ) -> None:
         self.num_places = num_places
-        self.share = FairShare(weight, credit)
+        self.share = FairShare(credit)
         self._keeps_one = keeps_one and num_places > 1
         self._num_free = num_places
         self._held = Counter[str]()
@@ -50,9 +47,9 @@ class FairPlaces:
         is_kept = self._keeps_one and self._num_free == 1 and self._held[user] > 0
         return self._num_free > 0 and not is_kept
 
-    async def take(self, user: str) -> None:
-        """Take a place when it is this user's turn; `free` must follow."""
-        self.share.enter(user)
+    async def take(self, user: str, weight: float = 1.0) -> None:
+        """Take a place when it is this user's turn, of a weight; `free` must follow."""
+        self.share.enter(user, weight)
         if self.is_free(user):
             self._hold(user)
             return

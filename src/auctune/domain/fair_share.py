@@ -1,16 +1,11 @@
 """Fair shares of something that users share: whoever has used least goes first."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-
-
-def equal(_user: str) -> float:
-    """Return the same weight for all users."""
-    return 1.0
 
 
 class FairShare:
@@ -25,15 +20,16 @@ class FairShare:
     earlier at most: who asks for little now and then does not wait for a piece of everybody's.
 
     Args:
-        weight: of a user, above 0: with twice the weight one gets twice as much, if both want it.
         credit: for having used less than others, in virtual time.
     """
 
     # Above so many users, those are dropped who begin as early as possible when they return.
     _MAX_REMEMBERED = 1000
 
-    def __init__(self, weight: Callable[[str], float] = equal, credit: float = 0.0) -> None:
-        self._weight, self._credit = weight, credit
+    def __init__(self, credit: float = 0.0) -> None:
+        self._credit = credit
+        # Those that are not 1.
+        self._weights: dict[str, float] = {}
         self._times: dict[str, float] = {}
         # Virtual times at which the newest work of active users began.
         self._starts: dict[str, float] = {}
@@ -41,8 +37,18 @@ class FairShare:
         # Where those who return begin.
         self._now = 0.0
 
-    def enter(self, user: str) -> None:
-        """Count a piece of work, which waits or is being done until `leave`."""
+    def enter(self, user: str, weight: float = 1.0) -> None:
+        """Count a piece of work, which waits or is being done until `leave`.
+
+        Args:
+            user: whose work it is.
+            weight: of the user from now on, above 0: with twice the weight one gets twice as much,
+                if both want it.
+        """
+        if weight != 1.0:
+            self._weights[user] = weight
+        else:
+            self._weights.pop(user, None)
         if not self._num_open[user]:
             earliest = self._now - self._credit
             self._times[user] = max(self._times.get(user, earliest), earliest)
@@ -77,7 +83,7 @@ class FairShare:
     def charge(self, user: str, cost: float) -> None:
         """Add to what a user has used, active or not; less than 0 corrects an estimate."""
         at = self._times.get(user, self._now - self._credit)
-        self._times[user] = at + cost / self._weight(user)
+        self._times[user] = at + cost / self._weights.get(user, 1.0)
 
     def time(self, user: str) -> float:
         """Return the virtual time of an active user."""

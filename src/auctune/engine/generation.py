@@ -154,6 +154,8 @@ class Generator:
         request: Request,
         user: str = "",
         on_seconds: Callable[[float], None] = lambda _seconds: None,
+        *,
+        weight: float = 1.0,
     ) -> AsyncGenerator[Piece]:
         """Yield the pieces of a request's reply; closing the iterator cancels the request.
 
@@ -161,22 +163,25 @@ class Generator:
             request: what to reply to.
             user: any name; users share the process.
             on_seconds: called with the seconds of the process that the request has used.
+            weight: of the user: with twice the weight one is served twice as many tokens.
 
         Raises:
             InputError: for a prompt, parameters, rows or an adapter that cannot be used; before
                 any `AnswerPiece` or `RowScored`.
             InferenceError: if the process ends, or cannot be started.
         """
-        message = Generate(id=self._next_id(), user=user, request=request)
+        message = Generate(id=self._next_id(), user=user, weight=weight, request=request)
         async with aclosing(self._replies(message, request.num_replies)) as replies:
             async for reply in replies:
                 if reply.seconds:
                     on_seconds(reply.seconds)
                 yield reply.piece
 
-    async def measure(self, request: Request, user: str = "") -> RequestSize:
+    async def measure(
+        self, request: Request, user: str = "", *, weight: float = 1.0
+    ) -> RequestSize:
         """Return how many tokens a request may take; arguments and errors as of `generate`."""
-        message = MeasureSize(id=self._next_id(), user=user, request=request)
+        message = MeasureSize(id=self._next_id(), user=user, weight=weight, request=request)
         async with aclosing(self._replies(message, 1)) as replies:
             measured: SizeMeasured = await anext(replies)
         return measured.size

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from auctune.domain.fair_places import FairPlaces
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.request_scope import current_request
+from auctune.service.request_scope import current_request, current_weight
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,14 +53,7 @@ class FairQueue:
     ) -> None:
         self._what, self._max_waiting, self._patience = what, max_waiting, patience
         self._is_overtaken = False
-        # Those that are not 1, as the newest requests have them.
-        self._weights: dict[str, float] = {}
-        self.places = FairPlaces(
-            num_places,
-            lambda user: self._weights.get(user, 1.0),
-            credit=_CREDIT_SECONDS,
-            keeps_one=True,
-        )
+        self.places = FairPlaces(num_places, credit=_CREDIT_SECONDS, keeps_one=True)
         self.now = now
         self._mean_cost = self._mean_seconds = 0.0
 
@@ -84,13 +77,9 @@ class FairQueue:
         """Take a place when it is this user's turn; return the cost that was charged for it."""
         if (request := current_request()) is not None:
             request.leave_gate()
-            if request.weight != 1.0:
-                self._weights[user] = request.weight
-            else:
-                self._weights.pop(user, None)
         if is_limited and not self.places.is_free(user):
             self._check_room(user)
-        await self.places.take(user)
+        await self.places.take(user, current_weight())
         self.places.share.begin(user, self._mean_cost)
         return self._mean_cost
 

@@ -1,10 +1,9 @@
 """The gate before the routes: so many requests work at once, of who has used least first."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from functools import partial
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from auctune.service.accounts.keys import Principal
@@ -13,8 +12,6 @@ from auctune.service.fair_queue import FairQueue
 from auctune.service.request_scope import RequestScope, Use
 
 T = TypeVar("T")
-
-NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 
 
 class Gate:
@@ -26,18 +23,18 @@ class Gate:
     Args:
         num_places: requests that work at once.
         max_open: requests of a user that are not answered yet.
-        team_weights: of the users of teams, here and in all queues beyond; 1 of all others.
+        weight: of a user, here and in all queues beyond.
 
     Attributes:
         used: by user, since the start of the service.
     """
 
     def __init__(
-        self, num_places: int, max_open: int, team_weights: Mapping[str, float] = NO_WEIGHTS
+        self, num_places: int, max_open: int, weight: Callable[[str], float] = lambda _user: 1.0
     ) -> None:
         self.used: dict[str, Use] = {}
         self._queue = FairQueue("requests", num_places)
-        self._team_weights = team_weights
+        self._weight = weight
         message = f"you have {max_open} open requests, the maximum"
         self._open = OpenLimiter(max_open, message)
 
@@ -57,8 +54,7 @@ class Gate:
             QuotaExceededError: if the user has too many open requests.
         """
         request.user = user = who.user
-        if who.team is not None:
-            request.weight = self._team_weights.get(who.team, 1.0)
+        request.weight = self._weight(user)
         with self._open.acquire(user):
             try:
                 if body is not None:

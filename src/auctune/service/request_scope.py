@@ -86,6 +86,12 @@ def current_request() -> RequestScope | None:
     return _request.get()
 
 
+def current_weight() -> float:
+    """Return the weight of the user in whose name this runs; 1 for the service itself."""
+    request = _request.get()
+    return 1.0 if request is None else request.weight
+
+
 @contextmanager
 def request_scope(request: RequestScope) -> Iterator[None]:
     """Have what the block does, and the tasks that it starts, run in a request's name."""

@@ -378,7 +378,13 @@ async def build_service(
     for bid in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(bid.owner, now() - bid.at)
         bid_bytes.count_earlier(bid.owner, now() - bid.at, bid.size)
-    gate = Gate(_REQUESTS_AT_WORK, limits.requests, limits.team_weights)
+
+    def weight(user: str) -> float:
+        account = accounts.user(user)
+        team = None if account is None else account.team
+        return 1.0 if team is None else limits.team_weights.get(team, 1.0)
+
+    gate = Gate(_REQUESTS_AT_WORK, limits.requests, weight)
     metrics, notifier = Metrics(open_jobs, gate.used), Notifier()
     recorder = LogWriter(committer, spending, open_jobs, metrics, notifier)
     disk = Disk(place.data, limits.reserved_bytes)
@@ -390,6 +396,7 @@ async def build_service(
             max_row_characters=limits.row_characters,
             max_file_seconds=limits.examination_seconds,
             reserve_bytes=2 * limits.reserved_bytes,
+            weight=weight,
         )
     vendor_gateway = VendorGateway(config.public_url or url, now)
     budgets = BudgetLocks(spending, is_single=len(config.zones) == 1)

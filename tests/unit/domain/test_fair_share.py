@@ -1,6 +1,8 @@
 """Virtual times of users: whoever has used least goes first."""
 
 import random
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -9,10 +11,16 @@ from hypothesis import strategies as st
 from auctune.domain.fair_share import FairShare
 
 
-def serve(share: FairShare, users: list[str], costs: list[float], estimate: float) -> list[str]:
+def serve(
+    share: FairShare,
+    users: list[str],
+    costs: list[float],
+    estimate: float,
+    weights: Mapping[str, float] = MappingProxyType({}),
+) -> list[str]:
     """Serve users who always have work waiting, one piece after another; whose pieces came next."""
     for user in users:
-        share.enter(user)
+        share.enter(user, weights.get(user, 1.0))
     served = []
     for cost in costs:
         user = share.next(users)
@@ -32,8 +40,8 @@ def test_users_with_work_get_shares_that_differ_by_one_piece_each(
     weights: dict[str, float], costs: list[float], estimate: float, credit: float
 ) -> None:
     # Theorem 1 of Goyal, Vin and Cheng, for any two users and any interval.
-    share = FairShare(weights.__getitem__, credit)
-    served = serve(share, list(weights), costs, estimate)
+    share = FairShare(credit)
+    served = serve(share, list(weights), costs, estimate, weights)
     largest = max(costs)
     for one in weights:
         for other in weights:
@@ -124,8 +132,8 @@ def test_who_leaves_for_a_moment_loses_no_debt_while_others_are_active() -> None
 
 
 def test_a_piece_that_was_charged_wrongly_is_corrected() -> None:
-    share = FairShare(lambda user: 2.0 if user == "a" else 1.0)
-    share.enter("a")
+    share = FairShare()
+    share.enter("a", 2.0)
     share.begin("a", 10.0)
     share.charge("a", -4.0)
     assert share.time("a") == pytest.approx(3.0)

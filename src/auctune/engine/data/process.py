@@ -53,6 +53,7 @@ class Request:
         message: what is to be done.
         owner: the user whose turn it takes.
         seconds: that it may run, without the start of its process.
+        weight: of the owner, as of `FairShare`.
         key: equal for requests with equal answers, which run once; `None`: it runs by itself.
         failure_key: equal for requests of which none is tried once one has ended the process or
             taken too long; `None`: none.
@@ -62,6 +63,7 @@ class Request:
     message: DataRequest
     owner: str
     seconds: float
+    weight: float
     key: DataRequest | None
     failure_key: DataRequest | None = None
     futures: "list[Future[Any]]" = field(default_factory=list)
@@ -97,7 +99,7 @@ class RequestQueue:
 
     def add(self, request: Request) -> None:
         """Append a request to those of its owner."""
-        self._share.enter(request.owner)
+        self._share.enter(request.owner, request.weight)
         self._waiting.add(request.owner, request)
 
     def requeue(self, request: Request) -> None:

@@ -21,20 +21,23 @@ class Generate:
 
     Attributes:
         user: any name; users share the process.
+        weight: of the user, as of `FairShare`.
     """
 
     id: str
     user: str = ""
+    weight: float = 1.0
     request: Request
     type: Literal["generate"] = "generate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSize:
-    """Request for the size of a user's request."""
+    """Request for the size of a user's request; attributes as of `Generate`."""
 
     id: str
     user: str = ""
+    weight: float = 1.0
     request: Request
     type: Literal["measure_size"] = "measure_size"
 

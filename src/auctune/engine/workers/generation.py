@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 MESSAGES = GENERATOR_MESSAGES
 Parent = ParentChannel[GeneratorReply, GeneratorRequest]
-Accepted = tuple[str, str, "ReadRequest | None"] | None
-"""Id of a request, its user, and the request as it was read, or None to cancel it; None to stop."""
+Accepted = tuple[str, str, float, "ReadRequest | None"] | None
+"""Id of a request, its user and the user's weight, and the request as it was read, or None to
+cancel it; None to stop."""
 
 
 def main(parent: Parent, argument: Any) -> None:
@@ -136,7 +137,7 @@ class RequestThread(threading.Thread):
             arguments = (message, cancelled)
             threading.Thread(target=self._read, args=arguments, daemon=True).start()
         else:
-            self._share.enter(message.user)
+            self._share.enter(message.user, message.weight)
             self._waiting.add(message.user, message)
 
     def _cancel(self, id_: str) -> None:
@@ -148,7 +149,7 @@ class RequestThread(threading.Thread):
         with self._lock:
             if (cancelled := self._rows.get(id_)) is not None:
                 cancelled.set()
-            self._accept((id_, "", None))
+            self._accept((id_, "", 1.0, None))
 
     def _read_next(self) -> None:
         user, message = self._waiting.take()
@@ -168,7 +169,7 @@ class RequestThread(threading.Thread):
             read = self._reader.read(message.request, cancelled.is_set)
             with self._lock:
                 if read is not None and not cancelled.is_set():
-                    self._accept((id_, message.user, read))
+                    self._accept((id_, message.user, message.weight, read))
         except AuctuneError as error:
             refuse(self._parent, id_, error)
         except Exception as error:
@@ -187,6 +188,7 @@ def _accept(
     seconds: dict[str, float],
     id_: str,
     user: str,
+    weight: float,
     read: "ReadRequest | None",
 ) -> None:
     if read is None:
@@ -194,7 +196,7 @@ def _accept(
         seconds.pop(id_, None)
         return
     try:
-        engine.accept(id_, read, user)
+        engine.accept(id_, read, user, weight)
     except AuctuneError as error:
         refuse(parent, id_, error)
 

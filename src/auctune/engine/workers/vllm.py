@@ -185,13 +185,14 @@ class _Worker:
         self._bytes = TokenBytes(reader.tokenizer)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def accept(self, id_: str, user: str, read: "ReadRequest | None") -> None:
+    def accept(self, id_: str, user: str, weight: float, read: "ReadRequest | None") -> None:
         """Begin with a request, or cancel it."""
         if read is None:
             if (task := self._tasks.get(id_)) is not None:
                 task.cancel()
             return
-        self._tasks[id_] = task = asyncio.create_task(self._run(id_, user, *read))
+        hold = partial(self._places.hold, user, weight)
+        self._tasks[id_] = task = asyncio.create_task(self._run(id_, hold, *read))
         task.add_done_callback(lambda task: self._end(id_, task))
 
     def _end(self, id_: str, task: "asyncio.Task[None]") -> None:
@@ -201,14 +202,14 @@ class _Worker:
             self._parent.exit(1)
 
     async def _run(
-        self, id_: str, user: str, request: Any, content: "list[int] | ReadRows"
+        self, id_: str, hold: "_Hold", request: Any, content: "list[int] | ReadRows"
     ) -> None:
         try:
             async with self._adapters.use(request.adapter) as adapter:
                 if isinstance(content, list):
-                    await self._answer(id_, user, request, content, adapter)
+                    await self._answer(id_, hold, request, content, adapter)
                 else:
-                    await self._score(id_, user, content, adapter)
+                    await self._score(id_, hold, content, adapter)
         except* AuctuneError as errors:
             refuse(self._parent, id_, _first(errors))
         except* (httpx2.TransportError, _ServerError) as errors:
@@ -231,7 +232,7 @@ class _Worker:
     async def _answer(
         self,
         id_: str,
-        user: str,
+        hold: "_Hold",
         request: GenerationRequest,
         prompt: list[int],
         adapter: "_Adapter",
@@ -246,13 +247,13 @@ class _Worker:
                     "sampling_params": _sampling(request.params, number, room, self._reader.ends),
                 }
                 # The server reads the prompt once, with the first answer.
-                place = self._places.hold(user, READ_COST * (0 if number else len(prompt)))
+                place = hold(READ_COST * (0 if number else len(prompt)))
                 group.create_task(self._stream(id_, place, body, number, room, request.params))
 
     async def _stream(
         self,
         id_: str,
-        place: "AbstractAsyncContextManager[Callable[[float], None]]",
+        place: "_Place",
         body: dict[str, Any],
         number: int,
         room: int,
@@ -287,7 +288,9 @@ class _Worker:
         top = [(one.token_id, one.logprob) for one in ordered[:num_top]]
         return self._bytes.describe(drawn.token_id, drawn.logprob, top)
 
-    async def _score(self, id_: str, user: str, content: "ReadRows", adapter: "_Adapter") -> None:
+    async def _score(
+        self, id_: str, hold: "_Hold", content: "ReadRows", adapter: "_Adapter"
+    ) -> None:
         from auctune.train.generation.scoring import ScoreSum
         from auctune.train.rows import IGNORE_INDEX
 
@@ -304,7 +307,7 @@ class _Worker:
                 "token_ids": row.input_ids.tolist(),
                 "sampling_params": {"max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 1},
             }
-            async with self._places.hold(user, READ_COST * len(row)):
+            async with hold(READ_COST * len(row)):
                 response = await self._client.post(_GENERATE, json=body)
             _check(response.status_code, response.text)
             found = _PROMPT_SCORES.validate_json(response.content).prompt_logprobs
@@ -366,6 +369,12 @@ def _check(status: int, text: str) -> None:
         raise _ServerError(f"{status} {text[:300]}")
 
 
+_Place = AbstractAsyncContextManager[Callable[[float], None]]
+"""A place of an answer or a row; in its block, what adds to its cost."""
+_Hold = Callable[[float], _Place]
+"""Returns a place of a user for work of a cost."""
+
+
 class _Places:
     """Places of the answers and rows that the server computes; tokens are what users use."""
 
@@ -373,9 +382,11 @@ class _Places:
         self._places = FairPlaces(num_places)
 
     @asynccontextmanager
-    async def hold(self, user: str, cost: float) -> AsyncIterator[Callable[[float], None]]:
+    async def hold(
+        self, user: str, weight: float, cost: float
+    ) -> AsyncIterator[Callable[[float], None]]:
         """Hold a place until the end of the block; what is yielded adds to its cost."""
-        await self._places.take(user)
+        await self._places.take(user, weight)
         self._places.share.begin(user, cost)
         try:
             yield partial(self._places.share.charge, user)

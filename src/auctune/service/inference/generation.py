@@ -31,7 +31,7 @@ from auctune.service.accounts.limits import OpenLimiter
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
-from auctune.service.request_scope import current_request
+from auctune.service.request_scope import current_request, current_weight
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.events import token_charge
 from auctune.service.zones.core.zone import AnyZone
@@ -188,11 +188,14 @@ class GenerationService:
         self, model: Model, who: Principal, requests: Sequence[Request]
     ) -> list[tuple[Request, RequestSize]]:
         """Return requests with their sizes."""
-        generator = self._generators[model.base]
+        generator, weight = self._generators[model.base], current_weight()
         # One for a base and its adapter has the same size.
         groups = [(one, list(same)) for one, same in groupby(requests, _without_adapter)]
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(generator.measure(one, who.user)) for one, _ in groups]
+            tasks = [
+                group.create_task(generator.measure(one, who.user, weight=weight))
+                for one, _ in groups
+            ]
         return [
             (request, task.result())
             for task, (_, same) in zip(tasks, groups, strict=True)
@@ -210,6 +213,7 @@ class GenerationService:
     ) -> None:
         """Put the pieces of all replies into `inbox`, charge for them, and then call `release`."""
         generator, current = self._generators[model.base], current_request()
+        weight = current_weight()
         used = Counter[str]()
         # Tokens of answers that are not complete.
         drawn = Counter[tuple[int, int]]()
@@ -219,7 +223,8 @@ class GenerationService:
                 current.use.process_seconds += seconds
 
         async def read(number: int, request: Request) -> None:
-            async with aclosing(generator.generate(request, who.user, on_seconds)) as pieces:
+            replies = generator.generate(request, who.user, on_seconds, weight=weight)
+            async with aclosing(replies) as pieces:
                 async for piece in pieces:
                     end_waiting()
                     if isinstance(piece, PromptRead):

@@ -194,23 +194,24 @@ class Engine:
         """Return whether there is nothing to do."""
         return not (self._queues or self._rows or self._scorings)
 
-    def add(self, id_: str, request: Request, user: str = "") -> None:
-        """Read and accept a request.
+    def add(self, id_: str, request: Request, user: str = "", weight: float = 1.0) -> None:
+        """Read and accept a request; arguments as of `accept`.
 
         Raises:
             InputError: if its prompt, its rows or their adapter cannot be used.
         """
         read = self.reader.read(request)
         assert read is not None
-        self.accept(id_, read, user)
+        self.accept(id_, read, user, weight)
 
-    def accept(self, id_: str, read: ReadRequest, user: str = "") -> None:
+    def accept(self, id_: str, read: ReadRequest, user: str = "", weight: float = 1.0) -> None:
         """Accept what `reader` returned; its reply comes with the next steps.
 
         Args:
             id_: of the request.
             read: the request.
             user: whose turn it takes.
+            weight: of the user, as of `FairShare`.
 
         Raises:
             InputError: if the adapter for its rows cannot be used.
@@ -226,7 +227,7 @@ class Engine:
             pieces = self._score(id_, content, adapter)
             self._scorings.append(_Scoring(id_, user, adapter, pieces))
         self._users[id_], self._num_open[id_] = user, request.num_replies
-        self._share.enter(user)
+        self._share.enter(user, weight)
 
     def cancel(self, id_: str) -> None:
         """Drop a request, if it is still here."""

@@ -57,7 +57,7 @@ def test_a_request_that_is_cancelled_before_its_turn_is_not_read(tmp_path: Path)
     messages = [Generate(id=id_, user=id_[0], request=request) for id_ in ("a0", "a1", "b0")]
     found = read_all(tmp_path, 3, *messages, Cancel(id="a1"), Cancel(id="b9"))
     # One that does not wait may be under way.
-    assert [(id_, read is None) for id_, _, read in found] == [
+    assert [(id_, read is None) for id_, _, _, read in found] == [
         ("b9", True),
         ("a0", False),
         ("b0", False),
@@ -72,7 +72,7 @@ def test_a_place_goes_to_the_user_who_was_served_least() -> None:
         ends = {name: asyncio.Event() for name in ("a1", "a2", "a3", "b1", "b2")}
 
         async def hold(name: str, cost: float) -> None:
-            async with places.hold(name[0], cost) as charge:
+            async with places.hold(name[0], 1.0, cost) as charge:
                 order.append(name)
                 charge(cost)
                 await ends[name].wait()
@@ -88,7 +88,7 @@ def test_a_place_goes_to_the_user_who_was_served_least() -> None:
             event.set()
         await asyncio.wait(tasks.values())
         # All are free again.
-        async with places.hold("c", 1.0):
+        async with places.hold("c", 1.0, 1.0):
             order.append("c")
 
     asyncio.run(run())

@@ -60,13 +60,12 @@ class Run:
         self.engine._pause = counted  # type: ignore[method-assign]
         self.text: dict[tuple[str, int], str] = {}
 
-    def add(self, id_: str, user: str, num_prompt: int, **params: Any) -> None:
+    def add(self, id_: str, user: str, num_prompt: int, weight: float = 1.0, **params: Any) -> None:
         self.users[id_] = user
         params = {"temperature": 1.0, "seed": len(self.users)} | params
         prompt = tuple(3 + (number + len(id_)) % 50 for number in range(num_prompt))
-        self.engine.add(
-            id_, GenerationRequest(prompt=prompt, params=SamplingParams(**params)), user
-        )
+        request = GenerationRequest(prompt=prompt, params=SamplingParams(**params))
+        self.engine.add(id_, request, user, weight)
 
     def step(self) -> list[Reply]:
         replies = self.engine.step()
@@ -226,3 +225,13 @@ def test_rows_of_users_are_scored_in_turn(base: Base, tmp_path: Path) -> None:
         run.step()
     assert abs(run.served["a"] - run.served["b"]) <= CHUNK
     run.finish()
+
+
+def test_a_user_with_twice_the_weight_is_served_twice_as_much(base: Base) -> None:
+    run = Run(base, max_batch=1)
+    for number in range(3):
+        run.add(f"a{number}", "a", 3, weight=2.0, max_tokens=100)
+        run.add(f"b{number}", "b", 3, max_tokens=100)
+    while sum(run.served.values()) < 250 * DRAW_COST:
+        run.step()
+    assert 1.7 <= run.served["a"] / run.served["b"] <= 2.3
