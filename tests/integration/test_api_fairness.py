@@ -1,7 +1,10 @@
 """Requests of several users: who waits for whom, what is counted, and what is bounded."""
 
 import asyncio
+import os
+import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from auctune.service.accounts.keys import Principal, Role
 from auctune.service.fair_queue import ReadThreads
 from auctune.service.gate import Gate
 from auctune.service.request_scope import RequestScope, request_scope
+from auctune.service.service import _REQUESTS_AT_WORK
 from support.page_visitor import PageVisitor
 from support.serving import Served, make_file, serving
 
@@ -89,3 +93,32 @@ def test_users_with_twice_the_weight_get_twice_as_much() -> None:
         assert 36 <= order[:60].count("a") <= 44
 
     asyncio.run(play())
+
+
+def test_whoever_waits_for_examinations_holds_no_place_of_the_gate(served: Served) -> None:
+    files = {user: served.upload(served.key(user)) for user in ("asks", "too")}
+    process = served.opened._data.pid
+    assert process is not None
+
+    def ask(user: str, max_length: int) -> int:
+        market = {"lora": {"max_length": max_length}}
+        body = {"model": "tiny", "training_file": files[user], "market": market}
+        with served.http(served.users[user]) as http:
+            return http.post("/v1/quotes", json=body).status_code
+
+    with ThreadPoolExecutor(2 * _REQUESTS_AT_WORK) as pool:
+        os.kill(process, signal.SIGSTOP)
+        try:
+            # The last free place is for who holds none.
+            asked = [
+                pool.submit(ask, user, 50 + number)
+                for user in files
+                for number in range(_REQUESTS_AT_WORK)
+            ]
+            with served.http(served.key("other")) as other:
+                for _ in range(20):
+                    assert other.get("/v1/ledger", timeout=60).status_code == 200
+            assert not any(one.done() for one in asked)
+        finally:
+            os.kill(process, signal.SIGCONT)
+        assert {one.result(60) for one in asked} == {200}

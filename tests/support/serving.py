@@ -145,6 +145,10 @@ class SharedDataClient(DataClient):
         self._cache = Path(tempfile.gettempdir())
         self._pending: set[Future[Any]] = set()
 
+    @property
+    def pid(self) -> int | None:
+        return _data_processes().pid
+
     def prepare(self, base: str, **options: Any) -> "Future[int | None]":
         # Words need no base, and many markets no data process.
         return Future()

@@ -28,7 +28,7 @@ class FairPlaces:
     ) -> None:
         self.num_places = num_places
         self.share = FairShare(credit)
-        self._keeps_one = keeps_one and num_places > 1
+        self._keeps_one = keeps_one
         self._num_free = num_places
         self._held = Counter[str]()
         self._waiting: Backlog[asyncio.Future[None]] = Backlog(self.share)
@@ -68,11 +68,23 @@ class FairPlaces:
 
     def free(self, user: str) -> None:
         """Give a place back, which goes to whose turn it is."""
-        self.share.leave(user)
         self._num_free += 1
+        self.end(user)
+
+    def add(self) -> None:
+        """Have one place more, until `end` takes the place of a `free`."""
+        self._num_free += 1
+        self._serve()
+
+    def end(self, user: str) -> None:
+        """Give a place back, of which there is one less then."""
+        self.share.leave(user)
         self._held[user] -= 1
         if not self._held[user]:
             del self._held[user]
+        self._serve()
+
+    def _serve(self) -> None:
         while users := [one for one in self._waiting.users if self.is_free(one)]:
             following, turn = self._waiting.take(users)
             # One that was cancelled has not run since.

@@ -31,6 +31,7 @@ class FairShare:
         # Those that are not 1.
         self._weights: dict[str, float] = {}
         self._times: dict[str, float] = {}
+        self._max_times = self._MAX_REMEMBERED
         # Virtual times at which the newest work of active users began.
         self._starts: dict[str, float] = {}
         self._num_open = Counter[str]()
@@ -57,22 +58,25 @@ class FairShare:
     def leave(self, user: str) -> None:
         """Count a piece of work no longer."""
         self._num_open[user] -= 1
+        # What else is open may wait for long: nobody who returns begins as early as this piece did.
+        self._starts.pop(user, None)
         if self._num_open[user]:
+            self._advance()
             return
         del self._num_open[user]
-        self._starts.pop(user, None)
         if self._num_open:
             self._advance()
         else:
             # All is done: there is no debt.
             self._now = max(self._now, *self._times.values())
-        if len(self._times) > self._MAX_REMEMBERED:
+        if len(self._times) > self._max_times:
             earliest = self._now - self._credit
             self._times = {
                 name: at
                 for name, at in self._times.items()
                 if at > earliest or name in self._num_open
             }
+            self._max_times = max(self._MAX_REMEMBERED, 2 * len(self._times))
 
     def begin(self, user: str, cost: float = 0.0) -> None:
         """Begin a piece of an active user's work, or a part of it, of an estimated cost."""

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from auctune.domain.fair_places import FairPlaces
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.request_scope import current_request, current_weight
+from auctune.service.request_scope import current_request, current_weight, leave_gate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,8 +38,7 @@ class FairQueue:
         what: name of what takes places, for errors, in the plural.
         num_places: in all.
         max_waiting: that a user may have waiting; None: any number, as they are limited elsewhere.
-        patience: seconds of `run` after which its place is free, though it goes on; of one at a
-            time. None: never.
+        patience: seconds of `run` after which there is one place more until it ends; None: never.
         now: a monotonic clock, in seconds.
     """
 
@@ -52,7 +51,7 @@ class FairQueue:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what, self._max_waiting, self._patience = what, max_waiting, patience
-        self._is_overtaken = False
+        self._overtaken: Place | None = None
         self.places = FairPlaces(num_places, credit=_CREDIT_SECONDS, keeps_one=True)
         self.now = now
         self._mean_cost = self._mean_seconds = 0.0
@@ -75,8 +74,7 @@ class FairQueue:
 
     async def take(self, user: str, is_limited: bool) -> float:
         """Take a place when it is this user's turn; return the cost that was charged for it."""
-        if (request := current_request()) is not None:
-            request.leave_gate()
+        leave_gate()
         if is_limited and not self.places.is_free(user):
             self._check_room(user)
         await self.places.take(user, current_weight())
@@ -131,25 +129,28 @@ class FairQueue:
 
     @contextmanager
     def _overtaken_if_long(self, place: "Place") -> Iterator[None]:
-        """Free a place whose block takes long, unless another one goes on without its place."""
+        """Have one place more for others while a block takes long, of one block at a time."""
         if self._patience is None:
             yield
             return
-        is_this_one = False
+        loop, patience = asyncio.get_running_loop(), self._patience
+        timer: asyncio.TimerHandle
 
-        def overtake() -> None:
-            nonlocal is_this_one
-            if not self._is_overtaken:
-                self._is_overtaken = is_this_one = True
-                place.free()
+        def look() -> None:
+            nonlocal timer
+            if self._overtaken is None:
+                self._overtaken = place
+                place.overtake()
+            else:
+                timer = loop.call_later(patience, look)
 
-        timer = asyncio.get_running_loop().call_later(self._patience, overtake)
+        timer = loop.call_later(patience, look)
         try:
             yield
         finally:
             timer.cancel()
-            if is_this_one:
-                self._is_overtaken = False
+            if self._overtaken is place:
+                self._overtaken = None
 
     def _check_room(self, user: str) -> None:
         num_waiting = self.places.num_waiting(user)
@@ -175,7 +176,7 @@ class Place:
     ) -> None:
         self._queue, self._user, self._cost, self._is_limited = queue, user, cost, is_limited
         self._begun = 0.0
-        self._is_free = False
+        self._is_free = self._is_overtaken = False
         # So much of its cost is in what its user has used.
         self._charged = 0.0
 
@@ -198,7 +199,14 @@ class Place:
             # First, as it counts for whose turn it is now.
             self._settle()
             self._queue.observe(self._charged, self._queue.now() - self._begun)
-            self._queue.places.free(self._user)
+            places = self._queue.places
+            (places.end if self._is_overtaken else places.free)(self._user)
+
+    def overtake(self) -> None:
+        """Have one place more than there are, until this one is given back."""
+        self._is_overtaken = True
+        self._settle()
+        self._queue.places.add()
 
     def _settle(self) -> None:
         """Add to what the user has used what the block has cost since the last call."""

@@ -1,6 +1,8 @@
 """The request in whose name something runs, and what it has used."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
@@ -90,6 +92,18 @@ def current_weight() -> float:
     """Return the weight of the user in whose name this runs; 1 for the service itself."""
     request = _request.get()
     return 1.0 if request is None else request.weight
+
+
+async def outside_gate(future: Future[T]) -> T:
+    """Return the result of what another process does; who waits for it holds no place for that."""
+    leave_gate()
+    return await asyncio.wrap_future(future)
+
+
+def leave_gate() -> None:
+    """Give the place before the routes back, if this runs in the name of a request."""
+    if (request := _request.get()) is not None:
+        request.leave_gate()
 
 
 @contextmanager

@@ -131,6 +131,19 @@ def test_who_leaves_for_a_moment_loses_no_debt_while_others_are_active() -> None
     assert share.next(["a", "b"]) == "b"
 
 
+def test_who_returns_does_not_begin_as_early_as_a_long_piece_that_has_ended() -> None:
+    share = FairShare()
+    share.enter("a")
+    share.enter("a")
+    share.begin("a", 10.0)
+    share.enter("b")
+    for _ in range(9):
+        share.begin("b", 1.0)
+    share.leave("a")
+    share.enter("c")
+    assert share.time("c") >= 8.0
+
+
 def test_a_piece_that_was_charged_wrongly_is_corrected() -> None:
     share = FairShare()
     share.enter("a", 2.0)

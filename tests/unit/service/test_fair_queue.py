@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -243,6 +244,29 @@ def test_work_that_takes_long_holds_up_others_no_longer_but_one_at_a_time() -> N
         for user in "ab":
             queue.places.share.enter(user)
         assert queue.places.share.next("ab") == "b"
+
+    play(game())
+
+
+def test_who_takes_long_has_one_of_both_threads_and_the_next_long_one_is_overtaken_too() -> None:
+    async def game() -> None:
+        queue = FairQueue("reads", 1, patience=0.01)
+        may_end = [threading.Event() for _ in range(2)]
+
+        def wait(number: int) -> None:
+            assert may_end[number].wait(60)
+
+        tasks = [asyncio.create_task(queue.run("a", partial(wait, n))) for n in range(2)]
+        # Another one of "a" waits, others do not.
+        assert await asyncio.wait_for(queue.run("b", lambda: "b"), 60) == "b"
+        assert queue.places.num_waiting("a") == 1
+        may_end[0].set()
+        await tasks[0]
+        assert await asyncio.wait_for(queue.run("b", lambda: "b"), 60) == "b"
+        may_end[1].set()
+        await tasks[1]
+        assert await queue.run("a", lambda: "a") == "a"
+        assert queue.places._num_free == 1
 
     play(game())
 

@@ -17,6 +17,7 @@ from auctune.engine.messages.base import Alive
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
 from auctune.service.charts.messages import CHART_MESSAGES, ChartReply, Draw, Drawn, NotDrawn
+from auctune.service.request_scope import leave_gate
 
 WORKER = "auctune.service.charts.worker"
 _MAX_CACHED = 64
@@ -80,6 +81,7 @@ class ChartRenderer:
         if key not in self._pending:
             self._pending[key] = asyncio.ensure_future(self._render(key, figure))
             self._pending[key].add_done_callback(partial(self._ended, key))
+        leave_gate()
         return await asyncio.shield(self._pending[key])
 
     async def _render(self, key: bytes, figure: ChartSpec) -> str:

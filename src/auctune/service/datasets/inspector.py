@@ -18,6 +18,7 @@ from auctune.service.datasets.repairer import (
 )
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Training
+from auctune.service.request_scope import leave_gate, outside_gate
 from auctune.service.vendors.shared_files import Clock
 
 
@@ -69,13 +70,13 @@ class DatasetInspector:
         future = self._client.size(
             self._base, path, "training_file", max_length, owner=owner, store=store
         )
-        return (await asyncio.wrap_future(future)).size
+        return (await outside_gate(future)).size
 
     async def store_tokens(self, file: str, max_length: int, owner: str) -> None:
         """Store the tokens of a file, unless nodes tokenize it as fast."""
         path = self._files.blobs.path(file)
         future = self._client.store(self._base, path, "training_file", max_length, owner=owner)
-        await asyncio.wrap_future(future)
+        await outside_gate(future)
 
     async def inspect(self, file: FileRecord, training: Training) -> DatasetQuote:
         """Return the size of a data set, and the offers of all vendors if it needs repair."""
@@ -92,7 +93,7 @@ class DatasetInspector:
             future = self._client.measure(
                 self._base, path, "training_file", length, owner=file.owner
             )
-            return DatasetQuote(await asyncio.wrap_future(future), offers)
+            return DatasetQuote(await outside_gate(future), offers)
         raise found or InputError(
             "market.repair", "is set, but no vendor makes an offer now", "clean data, or a retry"
         )
@@ -124,4 +125,5 @@ class DatasetInspector:
     async def _quote_external(
         self, path: Path, vendors: Sequence[ExternalVendor]
     ) -> tuple[VendorOffer, ...]:
+        leave_gate()
         return await quote_external(vendors, path, self._quote_seconds, self._clock)

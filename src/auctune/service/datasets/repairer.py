@@ -26,6 +26,7 @@ from auctune.engine.data.client import DataClient
 from auctune.engine.vendors import RepairParams, RepairReport
 from auctune.service.config.vendors import BuiltinVendorConfig
 from auctune.service.jobs.training import Training
+from auctune.service.request_scope import outside_gate
 from auctune.service.vendors.client import (
     IF_TRANSIENT,
     VendorClient,
@@ -149,7 +150,7 @@ class BuiltinVendor:
         future = self.client.appraise(
             base, path, "training_file", length, [self.params], owner=owner
         )
-        found = await asyncio.wrap_future(future)
+        found = await outside_gate(future)
         for offer in found.offers:
             size = offer.facts.size
             size.check_truncation("training_file", length, truncate=training.truncate)
@@ -167,7 +168,7 @@ class BuiltinVendor:
 
     async def repair(self, order: RepairOrder, source: Path, target: Path) -> RepairReport:
         future = self.client.repair(source, target, self.params, owner=order.owner)
-        return await asyncio.wrap_future(future)
+        return await outside_gate(future)
 
     async def discard(self, _: RepairOrder) -> None:
         """Do nothing: the vendor keeps no copy."""

@@ -1,6 +1,5 @@
 """Fine-tuned models by name, and as the start of other jobs."""
 
-import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from auctune.service.jobs.fine_tuned import (
     model_name,
     split_name,
 )
+from auctune.service.request_scope import outside_gate
 from auctune.service.storage import Queries
 from auctune.service.storage.events import Record
 from auctune.service.storage.read_model import Status
@@ -61,7 +61,7 @@ class StartModels:
         if record is None:
             raise InputError("model", f"the result of {model!r} has been deleted", "another model")
         path = self._files.path(record)
-        adapter = await asyncio.wrap_future(self._data.adapter(path, "model", owner=owner))
+        adapter = await outside_gate(self._data.adapter(path, "model", owner=owner))
         return StartModel(found.base, found.file, adapter, found.alias)
 
     async def _result(self, model: str, owner: str) -> TunedModel:

@@ -34,6 +34,8 @@ from auctune.service.storage.queries import FileTotals, Page, Queries, Row
 
 # Key of the sizes in a row's body.
 _SIZES = "data_sizes"
+# Of a file, those that were asked for last; others are determined again.
+_MAX_SIZES = 16
 _CACHED = 10_000
 _DAY_SECONDS = 86_400.0
 _ID = re.compile(r"file-[A-Za-z0-9]{1,64}")
@@ -226,7 +228,8 @@ class FileRepository:
         """Record the size of a file, which can be trained on."""
         record = await self.get(file)
         if record is not None:
-            sizes = {**record.sizes, size_key(examination, max_length): size}
+            newest = list(record.sizes.items())[1 - _MAX_SIZES :]
+            sizes = {**dict(newest), size_key(examination, max_length): size}
             await self._update(
                 replace(record, status=FileStatus.PROCESSED, detail=None, sizes=sizes)
             )

@@ -134,7 +134,8 @@ class RequestMiddleware:
                 if path not in UPLOADS and _content_length(scope) > limit:
                     raise _too_large(limit)
                 body = _Body(receive)
-                wait = None if path in UPLOADS else body.wait
+                is_upload = scope["method"] == "POST" and path in UPLOADS
+                wait = None if is_upload else body.wait
                 async with self._service.gate.enter(request, who, wait):
                     await self._app(scope, body, send)
             else:

@@ -31,7 +31,7 @@ from auctune.service.accounts.limits import OpenLimiter
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
-from auctune.service.request_scope import current_request, current_weight
+from auctune.service.request_scope import current_request, current_weight, leave_gate
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.events import token_charge
 from auctune.service.zones.core.zone import AnyZone
@@ -121,8 +121,7 @@ class GenerationService:
             InferenceError: if the process ends.
         """
         inbox: asyncio.Queue[PromptPiece | Exception | None] = asyncio.Queue()
-        if (current := current_request()) is not None:
-            current.leave_gate()
+        leave_gate()
         task = asyncio.create_task(self._run(model, who, requests, inbox))
         try:
             while (found := await inbox.get()) is not None:

@@ -11,6 +11,7 @@ from sqlalchemy import Engine, Row, select
 
 from auctune.domain import InputError
 from auctune.service.fair_queue import in_thread
+from auctune.service.request_scope import leave_gate
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.committer import durable
 
@@ -77,6 +78,7 @@ class IdempotencyStore:
         if recent is None:
             return None
         _check_body(recent.digest, key)
+        leave_gate()
         return await asyncio.shield(recent.job)
 
     def start(self, key: IdempotencyKey) -> "asyncio.Future[str]":

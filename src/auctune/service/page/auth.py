@@ -151,7 +151,8 @@ def login_required(page: Page) -> Endpoint:
             return to_sign_in(request)
         scope = current_request()
         assert scope is not None
-        body = None if request.scope["path"] in UPLOADS else request.body
+        is_upload = request.method == "POST" and request.scope["path"] in UPLOADS
+        body = None if is_upload else request.body
         async with visit.service.gate.enter(scope, visit.who, body):
             return await page(visit)
 
