@@ -169,7 +169,7 @@ def read_dataset(
 
 
 def find_kind(path: Path) -> RowKind | None:
-    """Return the kind of the first valid row of a file; None without one among the first 1,000.
+    """Return the kind of the first valid row of a file; None without one in its first 1,000 lines.
 
     Uploaded data may have rows that a vendor repairs before training.
 
@@ -177,8 +177,10 @@ def find_kind(path: Path) -> RowKind | None:
         InputError: if the file cannot be read, or a line is too long.
     """
     limit = DEFAULT_MAX_ROW_CHARACTERS
-    lines = iterate_lines(path, str(path), errors="replace", max_characters=limit)
-    for _, line in itertools.islice(lines, _MAX_LINES_FOR_KIND):
+    lines = iterate_lines(
+        path, str(path), errors="replace", max_characters=limit, max_lines=_MAX_LINES_FOR_KIND
+    )
+    for _, line in lines:
         try:
             return read_row(line, "")[0]
         except InputError:
@@ -217,6 +219,7 @@ def iterate_lines(
     errors: Literal["strict", "replace"] = "strict",
     *,
     max_characters: int | None = None,
+    max_lines: int | None = None,
 ) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file that are not blank, with their numbers from 1.
 
@@ -226,6 +229,7 @@ def iterate_lines(
         errors: what to do with bytes that are not UTF-8: refuse their line, or mark them; a file in
             UTF-16 is read all the same.
         max_characters: of a line, its end not counted; not limited by default.
+        max_lines: that are read, blank ones too; all by default.
 
     Raises:
         InputError: if the file cannot be read as UTF-8 text, or a line is too long.
@@ -242,7 +246,7 @@ def iterate_lines(
         # Bytes that are no UTF-8 become characters that no valid text has, so their line is known.
         strictness = "surrogateescape" if errors == "strict" else errors
         with path.open(encoding=encoding, errors=strictness) as lines:
-            while line := lines.readline(size):
+            while number != max_lines and (line := lines.readline(size)):
                 number += 1
                 if max_characters is not None and len(line.removesuffix("\n")) > max_characters:
                     raise RepairableError(

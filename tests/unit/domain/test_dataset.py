@@ -14,6 +14,7 @@ from auctune.domain import InputError
 from auctune.domain.dataset import (
     DEFAULT_MAX_ROW_CHARACTERS,
     RowKind,
+    find_kind,
     read_dataset,
     read_row,
 )
@@ -348,3 +349,12 @@ def test_a_chat_that_does_not_end_with_the_assistant_is_refused(role: str) -> No
         RepairableError, match=rf"line 7: messages\[2\]: is a message of the {role}"
     ):
         read_row(json.dumps(row), "line 7")
+
+
+@pytest.mark.parametrize(("num_blank", "kind"), [(999, RowKind.TEXT), (1000, None)])
+def test_the_kind_of_rows_is_looked_for_in_so_many_lines_blank_ones_too(
+    tmp_path: Path, num_blank: int, kind: RowKind | None
+) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text("\n" * num_blank + '{"text": "a"}\n')
+    assert find_kind(path) == kind

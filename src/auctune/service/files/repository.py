@@ -319,7 +319,7 @@ class FileRepository:
             await durable(self._committer, WriteBatch().upsert(tables.files, row))
             self._cache.pop(record.id, None)
             self._num_deleted += 1
-        self.blobs.delete(record.id)
+        await asyncio.to_thread(self.blobs.delete, record.id)
 
     def path(self, record: FileRecord) -> Path:
         return self.blobs.path(record.id)

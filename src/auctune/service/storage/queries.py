@@ -197,9 +197,10 @@ class Queries:
         query = select(column).where(column.startswith(prefix, autoescape=True)).distinct()
         return [row.account for row in self._read(query.order_by(column))]
 
-    def jobs_by_id(self, names: Collection[str]) -> list[Row]:
-        """Return jobs by their ids, of which there may be a few hundred."""
-        return self._read(select(jobs).where(jobs.c.id.in_(sorted(names))))
+    def jobs_by_id(self, names: Collection[str], outside: Collection[str] = ()) -> list[Row]:
+        """Return jobs by their ids, of which there may be a few hundred, outside of some zones."""
+        query = select(jobs).where(jobs.c.id.in_(sorted(names)))
+        return self._read(query.where(jobs.c.zone.not_in(sorted(outside))))
 
     def job(self, job: str) -> Row | None:
         return next(iter(self._read(select(jobs).where(jobs.c.id == job))), None)

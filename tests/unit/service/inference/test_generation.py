@@ -44,7 +44,7 @@ class ScriptedGenerator:
         self.started: list[object] = []
         self.is_stopped = False
 
-    async def measure(self, request: Request, user: str) -> RequestSize:
+    async def measure(self, request: Request, user: str, *, weight: float) -> RequestSize:
         assert isinstance(request, GenerationRequest)
         assert isinstance(request.prompt, str)
         if (count := len(request.prompt.split())) >= CONTEXT:
@@ -53,9 +53,9 @@ class ScriptedGenerator:
         return RequestSize(count, min(wanted, CONTEXT - count))
 
     async def generate(
-        self, request: Request, user: str, on_seconds: Callable[[float], None]
+        self, request: Request, user: str, on_seconds: Callable[[float], None], *, weight: float
     ) -> AsyncGenerator[Piece]:
-        size = await self.measure(request, user)
+        size = await self.measure(request, user, weight=weight)
         assert isinstance(request, GenerationRequest)
         assert isinstance(request.prompt, str)
         self.started.append(request.prompt)

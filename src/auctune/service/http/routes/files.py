@@ -132,8 +132,8 @@ async def delete_record(service: Service, record: FileRecord) -> None:
 
 def _closed_zone_uses(service: Service, record: FileRecord) -> bool:
     """Return whether an open job of a zone that is not in the settings now needs a file."""
-    jobs = service.queries.jobs_by_id(service.open_jobs.open_jobs(record.owner))
-    bodies = [read_job(row).body for row in jobs if row.zone not in service.zones]
+    jobs = service.queries.jobs_by_id(service.open_jobs.open_jobs(record.owner), service.zones)
+    bodies = [read_job(row).body for row in jobs]
     return any(
         record.id == body.get("repaired")
         or record.id
