@@ -118,9 +118,7 @@ def main() -> None:
     table = Table("log", "first start, s", "median of 3, s", title="start of the service")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        config = write_idle_service(
-            folder,
-        )
+        config = write_idle_service(folder)
         for name, snapshot in (
             ("empty", None),
             ("without a snapshot", None),

@@ -226,10 +226,7 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 140)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        config = write_idle_service(
-            folder,
-            mode="fused",
-        )
+        config = write_idle_service(folder, mode="fused")
         with running(config, folder / "data") as service:
             bidders = make_bidders(service, NUM_TENANTS + len(options.kinds))
             loads = asyncio.run(measure(service, bidders, options))

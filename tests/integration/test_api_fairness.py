@@ -6,6 +6,7 @@ import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -93,6 +94,17 @@ def test_users_with_twice_the_weight_get_twice_as_much() -> None:
         assert 36 <= order[:60].count("a") <= 44
 
     asyncio.run(play())
+
+
+def test_users_have_the_weight_of_their_team(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file(team_weights={"research": 2.0})) as served:
+        for team in ("research", "sales"):
+            served.run(partial(served.service.put_team, team, None))
+            served.key(f"user of {team}", team=team)
+        served.key("of none")
+        weight = served.service.gate._weight
+        users = ("user of research", "user of sales", "of none", "unknown")
+        assert [weight(user) for user in users] == [2.0, 1.0, 1.0, 1.0]
 
 
 def test_whoever_waits_for_examinations_holds_no_place_of_the_gate(served: Served) -> None:

@@ -19,13 +19,7 @@ class FairPlaces:
         share: what users have used; who takes a place begins and charges its work there.
     """
 
-    def __init__(
-        self,
-        num_places: int,
-        *,
-        credit: float = 0.0,
-        keeps_one: bool = False,
-    ) -> None:
+    def __init__(self, num_places: int, *, credit: float = 0.0, keeps_one: bool = False) -> None:
         self.num_places = num_places
         self.share = FairShare(credit)
         self._keeps_one = keeps_one

@@ -58,6 +58,11 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
+def wait_for(event: threading.Event) -> None:
+    """Take a thread until the event."""
+    assert event.wait(60)
+
+
 def play(game: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(game, 60))
 
@@ -199,7 +204,7 @@ def test_work_in_threads_goes_on_and_keeps_its_place_when_its_caller_is_cancelle
 
         def work() -> None:
             begun.set()
-            assert may_end.wait(60)
+            wait_for(may_end)
             raise ValueError("nobody is told")
 
         first = asyncio.create_task(queue.run("a", work))
@@ -224,12 +229,9 @@ def test_work_that_takes_long_holds_up_others_no_longer_but_one_at_a_time() -> N
         queue = FairQueue("reads", 1, patience=0.01)
         may_end = [threading.Event() for _ in range(2)]
 
-        def wait(number: int) -> None:
-            assert may_end[number].wait(60)
-
-        first = asyncio.create_task(queue.run("a", lambda: wait(0)))
+        first = asyncio.create_task(queue.run("a", partial(wait_for, may_end[0])))
         # Begins although the first goes on.
-        second = asyncio.create_task(queue.run("b", lambda: wait(1)))
+        second = asyncio.create_task(queue.run("b", partial(wait_for, may_end[1])))
         third = asyncio.create_task(queue.run("c", lambda: 3))
         while queue.places.num_users_waiting > 1:
             await asyncio.sleep(0.001)
@@ -253,10 +255,7 @@ def test_who_takes_long_has_one_of_both_threads_and_the_next_long_one_is_overtak
         queue = FairQueue("reads", 1, patience=0.01)
         may_end = [threading.Event() for _ in range(2)]
 
-        def wait(number: int) -> None:
-            assert may_end[number].wait(60)
-
-        tasks = [asyncio.create_task(queue.run("a", partial(wait, n))) for n in range(2)]
+        tasks = [asyncio.create_task(queue.run("a", partial(wait_for, one))) for one in may_end]
         # Another one of "a" waits, others do not.
         assert await asyncio.wait_for(queue.run("b", lambda: "b"), 60) == "b"
         assert queue.places.num_waiting("a") == 1

@@ -134,8 +134,7 @@ class RequestMiddleware:
                 if path not in UPLOADS and _content_length(scope) > limit:
                     raise _too_large(limit)
                 body = _Body(receive)
-                is_upload = scope["method"] == "POST" and path in UPLOADS
-                wait = None if is_upload else body.wait
+                wait = None if is_upload(scope) else body.wait
                 async with self._service.gate.enter(request, who, wait):
                     await self._app(scope, body, send)
             else:
@@ -151,6 +150,11 @@ class RequestMiddleware:
         if path in _LARGE or (path.startswith("/page/") and path != SIGN_IN):
             return LARGE_BYTES
         return SMALL_BYTES
+
+
+def is_upload(scope: Scope) -> bool:
+    """Return whether a request sends a file, which its route receives."""
+    return scope["method"] == "POST" and scope["path"] in UPLOADS
 
 
 def _content_length(scope: Scope) -> int:

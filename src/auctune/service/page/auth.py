@@ -19,7 +19,7 @@ from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
-from auctune.service.http.middleware import SIGN_IN, UPLOADS
+from auctune.service.http.middleware import SIGN_IN, is_upload
 from auctune.service.http.uploads import TOKEN
 from auctune.service.identifiers import JOB_ID
 from auctune.service.request_scope import current_request
@@ -151,8 +151,7 @@ def login_required(page: Page) -> Endpoint:
             return to_sign_in(request)
         scope = current_request()
         assert scope is not None
-        is_upload = request.method == "POST" and request.scope["path"] in UPLOADS
-        body = None if is_upload else request.body
+        body = None if is_upload(request.scope) else request.body
         async with visit.service.gate.enter(scope, visit.who, body):
             return await page(visit)
 
