@@ -6,12 +6,13 @@ A run serves several tests: its processes are heavy.
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.domain.money import ZERO
 from auctune.edge import EdgeJob, ErisParams
+from auctune.engine.edge import slot_run
 from auctune.engine.edge.edge_folder import EdgeFolder
 from auctune.engine.edge.inputs import EdgeRunInputs, EdgeTraining
 from auctune.engine.edge.ray_sites import RaySites, node_resources
@@ -34,6 +36,7 @@ from auctune.engine.runtime.requests import RequestWorker
 from auctune.standalone.edge import EdgeRunFolder, begin_run, open_run
 from auctune.standalone.edge_report import EdgeRunReport
 from auctune.train.checkpoint import Checkpoint
+from auctune.train.data_parallel.batches import ChunkRows, slot_batches
 from support.edge_runs import (
     MARKET,
     Logged,
@@ -78,19 +81,28 @@ def opened(kind: str, folder: EdgeFolder) -> Iterator[tuple[Sites, Kill]]:
 KINDS = pytest.mark.parametrize("kind", ["local", ON_RAY])
 
 
-class LosingSite(Watcher):
-    """Cuts the power of a site while a slot is trained."""
+STEPS_BEFORE = 5
+"""Steps of the slot that are taken before its site is lost."""
 
-    def __init__(self, kill: Kill) -> None:
+
+class LosingSite(Watcher):
+    """Cuts the power of a site while a slot is trained: between two of its steps."""
+
+    def __init__(self, sites: Sites, kill: Kill) -> None:
         super().__init__()
-        self._kill = kill
+        self._sites, self._kill = sites, kill
         self.share: float | None = None
 
-    def progress(self, shares: Mapping[str, float]) -> None:
-        share = max(shares.values())
-        if self.slot == LOST_IN and self.share is None and share > 0:
-            self.share = share
-            self._kill("b")
+    def batches(self, *args: Any) -> Iterator[Sequence[ChunkRows]]:
+        """Yield the batches of a slot, as `slot_batches` does."""
+        batches = list(slot_batches(*args))
+        for number, batch in enumerate(batches):
+            if self.slot == LOST_IN and number == STEPS_BEFORE:
+                self.share = number / len(batches)
+                self._kill("b")
+                # Its workers compute until it is noticed: on a fast machine, the whole slot.
+                poll(lambda: "b" not in self._sites.alive(), "the lost site to be noticed")
+            yield batch
 
 
 @dataclass(frozen=True)
@@ -108,8 +120,9 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     inputs = make_inputs(tmp_path_factory.mktemp("inputs"), make_job(epochs=6), rows_per_chunk=12)
     begin_run(inputs, folder)
     with opened(request.param, folder) as (sites, kill):
-        watcher = LosingSite(kill)
-        with open_run(folder, watcher) as run:
+        watcher = LosingSite(sites, kill)
+        with pytest.MonkeyPatch.context() as patch, open_run(folder, watcher) as run:
+            patch.setattr(slot_run, "slot_batches", watcher.batches)
             run.run(sites)
             report = run.report()
     logged = read_log(folder)
