@@ -1,15 +1,15 @@
 """The gate before the routes: so many requests work at once, of who has used least first."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import OpenLimiter
 from auctune.service.fair_queue import FairQueue
-from auctune.service.request_scope import RequestScope, Use
+from auctune.service.request_scope import RequestScope, Use, current_request
 
 T = TypeVar("T")
 
@@ -68,8 +68,8 @@ class Gate:
                 self.used.setdefault(user, Use()).add(request.use)
 
 
-class Timed(Awaitable[T]):
-    """Awaits the work of a request, and notes the time that it takes on the event loop.
+class Timed(Coroutine[Any, Any, T]):
+    """Work of a request, whose time on the event loop is noted.
 
     It is the CPU time of the loop's thread: another process on its core is not the request's doing.
     """
@@ -78,20 +78,41 @@ class Timed(Awaitable[T]):
         self._work, self._request = work, request
 
     def __await__(self) -> Generator[Any, Any, T]:
-        steps = self._work.__await__()
-        resume = partial(next, steps)
-        while True:
-            begun = time.thread_time()
-            try:
-                waits_for = resume()
-            except StopIteration as ended:
-                result: T = ended.value
-                return result
-            finally:
-                seconds = time.thread_time() - begun
-                self._request.use.loop_seconds += seconds
-                self._request.longest_step = max(self._request.longest_step, seconds)
-            try:
-                resume = partial(steps.send, (yield waits_for))
-            except BaseException as error:
-                resume = partial(steps.throw, error)
+        # An iterator that can be sent to and thrown at is all that `await` uses.
+        return self
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def __getattr__(self, name: str) -> Any:
+        # State by which tasks are shown, and told apart from those that have not begun.
+        return getattr(self._work, name)
+
+    def send(self, value: Any) -> Any:
+        return self._step(self._work.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._step(self._work.throw, *error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def _step(self, resume: Callable[..., Any], *args: Any) -> Any:
+        begun = time.thread_time()
+        try:
+            return resume(*args)
+        finally:
+            seconds, request = time.thread_time() - begun, self._request
+            request.use.loop_seconds += seconds
+            if seconds > request.longest_step:
+                request.longest_step = seconds
+
+
+def make_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    """Make a task, as a factory of an event loop: one that a request starts is its work too."""
+    request = current_request()
+    timed = work if request is None else Timed(work, request)
+    return asyncio.Task(timed, loop=loop, **options)

@@ -37,7 +37,7 @@ from auctune.service.event_writer import LogWriter, read_job
 from auctune.service.fair_queue import ReadThreads, in_thread
 from auctune.service.files.blobs import Disk, Trash
 from auctune.service.files.repository import FileRepository
-from auctune.service.gate import Gate
+from auctune.service.gate import Gate, make_task
 from auctune.service.identifiers import JOB_ID
 from auctune.service.inference.catalog import ModelCatalog
 from auctune.service.inference.evaluation import EvaluationService
@@ -366,6 +366,7 @@ async def build_service(
     Raises:
         InputError: if the settings are not those with which a zone was opened.
     """
+    asyncio.get_running_loop().set_task_factory(make_task)
     limits = config.limits
     committer = Committer(store)
     queries, log = Queries(store.reader), EventLog(store.reader)
