@@ -1,6 +1,7 @@
 """Places that users share, for one event loop: a free one goes to who has used least."""
 
 import asyncio
+import math
 from collections import Counter
 
 from auctune.domain.fair_share import Backlog, FairShare
@@ -11,7 +12,7 @@ class FairPlaces:
 
     Args:
         num_places: in all.
-        credit: for having used less; see `FairShare`.
+        credit, max_debt: for having used less, or more; see `FairShare`.
         keeps_one: whether the last free one of several is for who holds none: so there is one for
             who comes next, however long the others are held.
 
@@ -19,9 +20,16 @@ class FairPlaces:
         share: what users have used; who takes a place begins and charges its work there.
     """
 
-    def __init__(self, num_places: int, *, credit: float = 0.0, keeps_one: bool = False) -> None:
+    def __init__(
+        self,
+        num_places: int,
+        *,
+        credit: float = 0.0,
+        max_debt: float = math.inf,
+        keeps_one: bool = False,
+    ) -> None:
         self.num_places = num_places
-        self.share = FairShare(credit)
+        self.share = FairShare(credit, max_debt)
         self._keeps_one = keeps_one
         self._num_free = num_places
         self._held = Counter[str]()

@@ -1,5 +1,6 @@
 """Fair shares of something that users share: whoever has used least goes first."""
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -17,17 +18,19 @@ class FairShare:
     Of waiting work, that of the user with the least virtual time is next. A user who returns begins
     where the active user begins who has used least: to have been idle is no advantage, and what was
     used while nobody else wanted it is no debt. With a credit, who has used less begins so much
-    earlier at most: who asks for little now and then does not wait for a piece of everybody's.
+    earlier at most: who asks for little now and then does not wait for a piece of everybody's. With
+    a bound of debt, who has used much waits at most until each other user has used so much more.
 
     Args:
         credit: for having used less than others, in virtual time.
+        max_debt: for having used more, in virtual time.
     """
 
     # Above so many users, those are dropped who begin as early as possible when they return.
     _MAX_REMEMBERED = 1000
 
-    def __init__(self, credit: float = 0.0) -> None:
-        self._credit = credit
+    def __init__(self, credit: float = 0.0, max_debt: float = math.inf) -> None:
+        self._credit, self._max_debt = credit, max_debt
         # Those that are not 1.
         self._weights: dict[str, float] = {}
         self._times: dict[str, float] = {}
@@ -87,7 +90,8 @@ class FairShare:
     def charge(self, user: str, cost: float) -> None:
         """Add to what a user has used, active or not; less than 0 corrects an estimate."""
         at = self._times.get(user, self._now - self._credit)
-        self._times[user] = at + cost / self._weights.get(user, 1.0)
+        at += cost / self._weights.get(user, 1.0)
+        self._times[user] = min(at, self._now + self._max_debt)
 
     def time(self, user: str) -> float:
         """Return the virtual time of an active user."""

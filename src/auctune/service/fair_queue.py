@@ -24,6 +24,9 @@ T = TypeVar("T")
 _NEWEST_SHARE = 0.05
 # As much as some requests cost together, such as those of an upload.
 _CREDIT_SECONDS = 0.05
+# What a stream or an examination has used counts at its end: nobody waits for as much of everybody
+# else's.
+_MAX_DEBT_SECONDS = 5.0
 # Most reads take some milliseconds.
 _LONG_READ_SECONDS = 0.05
 
@@ -52,7 +55,9 @@ class FairQueue:
     ) -> None:
         self._what, self._max_waiting, self._patience = what, max_waiting, patience
         self._overtaken: Place | None = None
-        self.places = FairPlaces(num_places, credit=_CREDIT_SECONDS, keeps_one=True)
+        self.places = FairPlaces(
+            num_places, credit=_CREDIT_SECONDS, max_debt=_MAX_DEBT_SECONDS, keeps_one=True
+        )
         self.now = now
         self._mean_cost = self._mean_seconds = 0.0
 

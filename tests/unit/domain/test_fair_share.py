@@ -104,6 +104,28 @@ def test_what_was_used_while_nobody_else_wanted_it_is_at_most_a_credit() -> None
     assert share.time("a") - share.time("b") == 20.0
 
 
+@given(st.lists(st.floats(0.0, 1000.0), min_size=1), st.floats(0.1, 1.0))
+def test_who_has_used_much_waits_for_a_bounded_part_of_what_others_use(
+    costs: list[float], cost: float
+) -> None:
+    share = FairShare(max_debt=20.0)
+    share.enter("b")
+    for one in costs:
+        share.enter("a")
+        share.begin("a", 0.0)
+        share.leave("a")
+        # Such as a stream, whose use counts at its end.
+        share.charge("a", one)
+        assert share.next("b") == "b"
+        share.begin("b", cost)
+    share.enter("a")
+    used = 0.0
+    while share.next("ba") == "b":
+        share.begin("b", cost)
+        used += cost
+    assert min(sum(costs), 20.0) - (len(costs) + 1) * cost <= used <= 20.0 + cost
+
+
 def piece(share: FairShare) -> str:
     user = share.next(["a", "b"])
     share.begin(user, 5.0)
