@@ -123,6 +123,27 @@ def test_users_with_twice_the_weight_get_twice_as_much() -> None:
     asyncio.run(play())
 
 
+def test_who_waits_for_anything_for_long_holds_no_place() -> None:
+    async def play() -> None:
+        gate, is_back = Gate(1, 1000, patience=0.01), asyncio.Event()
+
+        async def work(user: str, until: asyncio.Event) -> None:
+            request, who = RequestScope(ReadThreads()), Principal(user, user, None, Role.USER)
+            with request_scope(request):
+                async with gate.enter(request, who, lambda: asyncio.sleep(0)):
+                    await until.wait()
+
+        now = asyncio.Event()
+        now.set()
+        writes = [asyncio.create_task(work("writes", is_back)) for _ in range(5)]
+        await asyncio.gather(*(work("reads", now) for _ in range(5)))
+        assert not any(one.done() for one in writes)
+        is_back.set()
+        await asyncio.gather(*writes)
+
+    asyncio.run(play())
+
+
 def test_users_have_the_weight_of_their_team(tmp_path: Path) -> None:
     with serving(tmp_path, make_file(team_weights={"research": 2.0})) as served:
         for team in ("research", "sales"):

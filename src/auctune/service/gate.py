@@ -18,23 +18,29 @@ class Gate:
     """Lets so many requests work at once, and bounds how many a user has open.
 
     A request leaves its place when it begins to wait for something that is shared beyond, for its
-    body or for a client that reads slowly. All that it has used by its end counts.
+    body or for a client that reads slowly; and at any rate after a while: what takes longer waits
+    for something else, such as a database that is gone. All that it has used by its end counts.
 
     Args:
         num_places: requests that work at once.
         max_open: requests of a user that are not answered yet.
         weight: of a user, here and in all queues beyond.
+        patience: seconds after which a request leaves its place.
 
     Attributes:
         used: by user, since the start of the service.
     """
 
     def __init__(
-        self, num_places: int, max_open: int, weight: Callable[[str], float] = lambda _user: 1.0
+        self,
+        num_places: int,
+        max_open: int,
+        weight: Callable[[str], float] = lambda _user: 1.0,
+        patience: float = 1.0,
     ) -> None:
         self.used: dict[str, Use] = {}
         self._queue = FairQueue("requests", num_places)
-        self._weight = weight
+        self._weight, self._patience = weight, patience
         message = f"you have {max_open} open requests, the maximum"
         self._open = OpenLimiter(max_open, message)
 
@@ -63,7 +69,11 @@ class Gate:
                 async with place as request.gate:
                     if body is None:
                         request.leave_gate()
-                    yield
+                    late = asyncio.get_running_loop().call_later(self._patience, place.free)
+                    try:
+                        yield
+                    finally:
+                        late.cancel()
             finally:
                 self.used.setdefault(user, Use()).add(request.use)
 
