@@ -19,6 +19,7 @@ from auctune.service.http import requests
 from auctune.service.http.connections import MAX_HEADER_BYTES, ConnectionLimits, LimitedServer
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving
+from support.waits import poll
 
 pytest_plugins = ["support.served_market"]
 
@@ -276,6 +277,38 @@ def test_a_client_that_does_not_read_its_answer_is_left(impatient: Served) -> No
             with lines(impatient, 1) as (silent,):
                 assert heard(silent) == b""
         assert len(heard(line)) < len(rows)
+
+
+def test_what_clients_of_a_user_have_not_read_is_bounded(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, contextlib.ExitStack() as stack:
+        gate, place = served.service.gate, urlsplit(served.url)
+        key, file = served.key("deaf"), served.upload(served.key("deaf"))
+        metadata = {str(number): "a" * 512 for number in range(16)}
+        with served.http(key) as http:
+            for _ in range(60):
+                bid = {"model": "tiny", "training_file": file, "metadata": metadata}
+                answer = http.post(
+                    "/v1/fine_tuning/jobs",
+                    json={**bid, "market": {"bid": "1", "deadline": "+20m"}},
+                )
+                assert answer.is_success, answer.text
+        gate.max_unsent = 256 * 1024
+        line = stack.enter_context(socket.socket())
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.settimeout(60)
+        line.connect((place.hostname, place.port))
+        said = "GET /v1/fine_tuning/jobs?limit=100 HTTP/1.1\r\nHost: a\r\n"
+        said += f"Authorization: Bearer {key}\r\n"
+        # More than the socket takes.
+        line.sendall(f"{said}\r\n".encode() * 12 + f"{said}Connection: close\r\n\r\n".encode())
+        with served.http(key) as http, served.http(served.key("other")) as other:
+            poll(lambda: http.get("/v1/zones").status_code == 429)
+            refused = http.get("/v1/zones").json()["error"]
+            assert refused["code"] == "limit_reached"
+            assert "your clients have not read" in refused["message"]
+            assert other.get("/v1/zones").status_code == 200
+            assert b"your clients have not read" in heard(line)
+            poll(lambda: http.get("/v1/zones").status_code == 200)
 
 
 @pytest.mark.slow

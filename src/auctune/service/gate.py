@@ -2,16 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+)
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self, TypeVar
 
 from auctune.service.accounts.keys import Principal
-from auctune.service.accounts.limits import OpenLimiter
+from auctune.service.accounts.limits import OpenLimiter, QuotaExceededError
 from auctune.service.fair_queue import FairQueue
 from auctune.service.request_scope import RequestScope, Use, current_request
 
 T = TypeVar("T")
+
+# What the sockets of connections hold in any case.
+_SMALL_BYTES = 64 * 1024
 
 
 class Gate:
@@ -29,6 +40,8 @@ class Gate:
 
     Attributes:
         used: by user, since the start of the service.
+        max_unsent: bytes of large answers that a user's clients have not read yet, above which it
+            gets no more answers.
     """
 
     def __init__(
@@ -39,6 +52,8 @@ class Gate:
         patience: float = 1.0,
     ) -> None:
         self.used: dict[str, Use] = {}
+        self.max_unsent = 64 * 2**20
+        self._unsent = Counter[str]()
         self._queue = FairQueue("requests", num_places)
         self._weight, self._patience = weight, patience
         message = f"you have {max_open} open requests, the maximum"
@@ -57,7 +72,8 @@ class Gate:
                 it is an upload, which its route receives without one.
 
         Raises:
-            QuotaExceededError: if the user has too many open requests.
+            QuotaExceededError: if the user has too many open requests, or too much that its clients
+                do not read.
         """
         request.user = user = who.user
         request.weight = self._weight(user)
@@ -67,6 +83,11 @@ class Gate:
                     await body()
                 place = self._queue.place(user, cost=lambda: request.use.cost)
                 async with place as request.gate:
+                    # Now, as many may have waited for a place.
+                    if self._unsent[user] > self.max_unsent:
+                        raise QuotaExceededError(
+                            f"your clients have not read {self._unsent[user]} bytes of answers yet"
+                        )
                     if body is None:
                         request.leave_gate()
                     late = asyncio.get_running_loop().call_later(self._patience, place.free)
@@ -76,6 +97,20 @@ class Gate:
                         late.cancel()
             finally:
                 self.used.setdefault(user, Use()).add(request.use)
+
+    @contextmanager
+    def sending(self, request: RequestScope, size: int) -> Iterator[None]:
+        """Count so many bytes of an answer as not sent yet, during a block."""
+        if request.user is None or size <= _SMALL_BYTES:
+            yield
+            return
+        self._unsent[request.user] += size
+        try:
+            yield
+        finally:
+            self._unsent[request.user] -= size
+            if not self._unsent[request.user]:
+                del self._unsent[request.user]
 
 
 class Timed(Coroutine[Any, Any, T]):

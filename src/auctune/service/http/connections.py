@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from auctune.service.http.middleware import UPLOADS
+from auctune.service.http.middleware import is_upload
 
 MAX_HEADER_BYTES = 64 * 1024
 DISCARDED_BYTES = 256 * 1024
@@ -168,6 +168,9 @@ class Connection(HttpToolsProtocol):
             async def send_open(message: Any) -> None:
                 cycle.disconnected |= self.transport.is_closing()
                 await send(message)
+                if cycle.response_complete:
+                    # The request is open until its client has read what is not sent yet.
+                    await self.flow.drain()
 
             await app(scope, receive_open, send_open)
 
@@ -224,7 +227,7 @@ class Connection(HttpToolsProtocol):
         self._open.waiting.pop(self, None)
         self._open.receiving[self] = None
         super().on_headers_complete()
-        self._is_upload = self.scope.get("path") in UPLOADS
+        self._is_upload = is_upload(self.scope)
 
     def on_body(self, body: bytes) -> None:
         self._held = 0

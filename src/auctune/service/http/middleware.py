@@ -7,6 +7,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
+from collections.abc import Mapping
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -75,9 +76,12 @@ class RequestMiddleware:
                 headers += [pair for pair in _SAFE.items() if pair[0] not in present]
                 headers.append((b"x-request-id", request_id.encode()))
                 message = {**message, "headers": headers}
+                await send(message)
             else:
-                request.use.bytes_out += len(message.get("body", b""))
-            await send(message)
+                size = len(message.get("body", b""))
+                request.use.bytes_out += size
+                with self._service.gate.sending(request, size):
+                    await send(message)
 
         try:
             with request_scope(request):
@@ -152,7 +156,7 @@ class RequestMiddleware:
         return SMALL_BYTES
 
 
-def is_upload(scope: Scope) -> bool:
+def is_upload(scope: Mapping[str, object]) -> bool:
     """Return whether a request sends a file, which its route receives."""
     return scope["method"] == "POST" and scope["path"] in UPLOADS
 
