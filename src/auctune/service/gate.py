@@ -21,8 +21,8 @@ from auctune.service.request_scope import RequestScope, Use, current_request
 
 T = TypeVar("T")
 
-# What the sockets of connections hold in any case.
-_SMALL_BYTES = 64 * 1024
+BUFFERED_BYTES = 64 * 1024
+"""Of a part of an answer: so much the socket of a connection holds in any case."""
 
 
 class Gate:
@@ -77,31 +77,31 @@ class Gate:
         """
         request.user = user = who.user
         request.weight = self._weight(user)
-        with self._open.acquire(user):
-            try:
-                if body is not None:
-                    await body()
-                place = self._queue.place(user, cost=lambda: request.use.cost)
-                async with place as request.gate:
-                    # Now, as many may have waited for a place.
-                    if self._unsent[user] > self.max_unsent:
-                        raise QuotaExceededError(
-                            f"your clients have not read {self._unsent[user]} bytes of answers yet"
-                        )
-                    if body is None:
-                        request.leave_gate()
-                    late = asyncio.get_running_loop().call_later(self._patience, place.free)
-                    try:
-                        yield
-                    finally:
-                        late.cancel()
-            finally:
-                self.used.setdefault(user, Use()).add(request.use)
+        close, late = self._open.open(user), None
+        try:
+            if body is not None:
+                await body()
+            place = self._queue.place(user, cost=lambda: request.use.cost)
+            async with place as request.gate:
+                # Now, as many may have waited for a place.
+                if self._unsent[user] > self.max_unsent:
+                    raise QuotaExceededError(
+                        f"your clients have not read {self._unsent[user]} bytes of answers yet"
+                    )
+                if body is None:
+                    request.leave_gate()
+                late = asyncio.get_running_loop().call_later(self._patience, place.free)
+                yield
+        finally:
+            if late is not None:
+                late.cancel()
+            close()
+            self.used.setdefault(user, Use()).add(request.use)
 
     @contextmanager
     def sending(self, request: RequestScope, size: int) -> Iterator[None]:
         """Count so many bytes of an answer as not sent yet, during a block."""
-        if request.user is None or size <= _SMALL_BYTES:
+        if request.user is None:
             yield
             return
         self._unsent[request.user] += size

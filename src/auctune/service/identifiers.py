@@ -7,8 +7,14 @@ JOB_ID = r"ftjob-[A-Za-z0-9]{1,64}"
 """Pattern of the id of a job."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 24
+_COUNT = len(_LETTERS) ** _LENGTH
 
 
 def new_id(prefix: str) -> str:
     """Return a new identifier, such as ftjob-3fK..., which cannot be guessed."""
-    return prefix + "-" + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+    # One draw: each is a system call, in which other threads take the interpreter.
+    number, letters = secrets.randbelow(_COUNT), []
+    for _ in range(_LENGTH):
+        number, place = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[place])
+    return f"{prefix}-{''.join(letters)}"

@@ -85,16 +85,20 @@ class RotatingFile(RotatingFileHandler):
     all handlers, so a file that was closed is opened again.
     """
 
+    # Of the file: to ask for it takes a system call a line.
+    _num_characters = 0
+
     def __init__(self, path: Path, max_bytes: int) -> None:
         super().__init__(path, maxBytes=max_bytes, backupCount=BACKUP_COUNT)
 
     def write(self, text: str) -> int:
         with suppress(OSError):
-            if self.stream is not None and self.stream.tell() > self.maxBytes:
+            if self.stream is not None and self._num_characters > self.maxBytes:
                 self.doRollover()
             if self.stream is None:
                 self.stream = self._open()
             self.stream.write(text)
+            self._num_characters += len(text)
         return len(text)
 
     def doRollover(self) -> None:  # noqa: N802 - the name of the base class
@@ -109,6 +113,7 @@ class RotatingFile(RotatingFileHandler):
     def _open(self) -> TextIOWrapper:
         # Unbuffered: a line that does not fit on a full disk is dropped at once.
         file = open(self.baseFilename, "ab", buffering=0, opener=_open_private)  # noqa: SIM115
+        self._num_characters = file.tell()
         return TextIOWrapper(file, "utf-8", write_through=True)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -50,8 +50,11 @@ class Use:
         return seconds + (self.bytes_in + self.bytes_out) * _SECONDS_PER_BYTE
 
     def add(self, other: "Use") -> None:
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        self.loop_seconds += other.loop_seconds
+        self.thread_seconds += other.thread_seconds
+        self.process_seconds += other.process_seconds
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
 
 
 @dataclass(slots=True)
