@@ -1,13 +1,13 @@
 """Queues before what users share, in which whoever has used least goes first.
 
 One stands before the routes, one before each thing that requests share beyond: threads that read,
-quotes, examinations of files, writes of uploads. A request holds one place at a time: it leaves the
+quotes, explanations, charts, writes of uploads. A request holds one place at a time: it leaves the
 gate when it begins to wait for something else.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -41,7 +41,7 @@ class FairQueue:
         what: name of what takes places, for errors, in the plural.
         num_places: in all.
         max_waiting: that a user may have waiting; None: any number, as they are limited elsewhere.
-        patience: seconds of `run` after which there is one place more until it ends; None: never.
+        patience: seconds of work after which there is one place more until it ends; None: never.
         now: a monotonic clock, in seconds.
     """
 
@@ -94,9 +94,7 @@ class FairQueue:
         executor: Executor | None = None,
         is_limited: bool = True,
     ) -> T:
-        """Run `work` in a thread when it is this user's turn, and return its result.
-
-        If the caller is cancelled, work that has begun goes on and keeps its place.
+        """Run `work` in a thread, as of `complete`, and return its result.
 
         Args:
             user: whose turn it takes.
@@ -107,8 +105,19 @@ class FairQueue:
         Raises:
             QuotaExceededError: if too much of the user waits already.
         """
+        in_executor = partial(_counted, executor, work)
+        return await self.complete(user, in_executor, is_limited=is_limited)
+
+    async def complete(
+        self, user: str, work: Callable[[], Awaitable[T]], *, is_limited: bool = True
+    ) -> T:
+        """Do `work` when it is this user's turn, and return its result.
+
+        If the caller is cancelled, work that has begun goes on and keeps its place; other work is
+        not begun.
+        """
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._run(executor, user, work, is_limited, begun))
+        task = asyncio.create_task(self._complete(user, work, is_limited, begun))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -119,18 +128,17 @@ class FairQueue:
                 task.add_done_callback(_retrieve)
             raise
 
-    async def _run(
+    async def _complete(
         self,
-        executor: Executor | None,
         user: str,
-        work: Callable[[], T],
+        work: Callable[[], Awaitable[T]],
         is_limited: bool,
         begun: "asyncio.Future[None]",
     ) -> T:
         async with self.place(user, is_limited=is_limited) as place:
             begun.set_result(None)
             with self._overtaken_if_long(place):
-                return await _counted(executor, work)
+                return await work()
 
     @contextmanager
     def _overtaken_if_long(self, place: "Place") -> Iterator[None]:

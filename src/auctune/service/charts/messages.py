@@ -8,9 +8,8 @@ from auctune.engine.messages.base import Alive, Response, Stop, WorkerMessages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """Render a chart of `worker.CHARTS`, with a text alternative; `id` is returned as `request`."""
+    """Render a chart of `worker.CHARTS`, with a text alternative; one at a time."""
 
-    id: int
     chart: str
     data: dict[str, Any]
     text: str
@@ -19,19 +18,23 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn(Response):
-    """A chart has been rendered."""
+    """A chart has been rendered.
 
-    request: int
+    Attributes:
+        seconds: of the processor, that it took.
+    """
+
     html: str
+    seconds: float
     type: Literal["drawn"] = "drawn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotDrawn(Response):
-    """A chart cannot be rendered."""
+    """A chart cannot be rendered; attributes as of `Drawn`."""
 
-    request: int
     reason: str
+    seconds: float
     type: Literal["not_drawn"] = "not_drawn"
 
 

@@ -4,7 +4,6 @@ import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,13 @@ from auctune.engine.messages.base import Alive
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
 from auctune.service.charts.messages import CHART_MESSAGES, ChartReply, Draw, Drawn, NotDrawn
-from auctune.service.request_scope import leave_gate
+from auctune.service.fair_queue import FairQueue
+from auctune.service.request_scope import current_request
 
 WORKER = "auctune.service.charts.worker"
 _MAX_CACHED = 64
 _SECONDS = 30.0
+_STOPPING = "the service is stopping"
 
 _log = structlog.get_logger(__name__)
 
@@ -42,17 +43,21 @@ class ChartSpec:
 class ChartRenderer:
     """The chart process, started on first use; for one event loop.
 
+    It renders one chart at a time, of the user who has used least. A chart is rendered once for all
+    who wait for it, but each waits for a turn of its own: who has many charts waiting holds up
+    nobody who wants the same one.
+
     Its standard error goes to the file `log`; `module` is that of the worker.
     """
 
     def __init__(self, log: Path | None = None, module: str = WORKER) -> None:
         self._log = log
         self._module = module
-        self._ids = count(1)
         self._cache: OrderedDict[bytes, str] = OrderedDict()
-        self._waiting: dict[int, asyncio.Future[str]] = {}
-        self._pending: dict[bytes, asyncio.Future[str]] = {}
+        self._queue = FairQueue("charts", 1)
+        self._reply: asyncio.Future[Drawn | NotDrawn] | None = None
         self._process: AsyncWorker | None = None
+        self._is_closed = False
 
     async def draw(self, figure: ChartSpec) -> Markup:
         """Return a chart as HTML, or a sentence if it cannot be rendered; the error is logged."""
@@ -65,41 +70,46 @@ class ChartRenderer:
 
     async def close(self) -> None:
         """End the process; pending charts fail."""
+        self._is_closed = True
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             await process.closed()
-        self._fail("the service is stopping")
+        self._fail(_STOPPING)
 
     async def _get(self, figure: ChartSpec) -> str:
         key = orjson.dumps(figure)
-        cached = self._cache.get(key)
-        if cached is not None:
-            self._cache.move_to_end(key)
-            return cached
-        # Requests for the same chart share one rendering, which no cancelled request ends.
-        if key not in self._pending:
-            self._pending[key] = asyncio.ensure_future(self._render(key, figure))
-            self._pending[key].add_done_callback(partial(self._ended, key))
-        leave_gate()
-        return await asyncio.shield(self._pending[key])
+        if (html := self._cached(key)) is not None:
+            return html
+        request = current_request()
+        user = (request.user if request is not None else None) or ""
+        return await self._queue.complete(user, partial(self._render, key, figure))
 
     async def _render(self, key: bytes, figure: ChartSpec) -> str:
+        # It may have been rendered for another request meanwhile.
+        if (html := self._cached(key)) is not None:
+            return html
         process = self._running()
-        number = next(self._ids)
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
-        process.send(Draw(id=number, chart=figure.chart, data=figure.data, text=figure.text))
-        try:
-            html = await answer
-        finally:
-            del self._waiting[number]
-        self._cache[key] = html
+        self._reply = asyncio.get_running_loop().create_future()
+        process.send(Draw(chart=figure.chart, data=figure.data, text=figure.text))
+        reply = await self._reply
+        if (request := current_request()) is not None:
+            request.use.process_seconds += reply.seconds
+        if isinstance(reply, NotDrawn):
+            raise ChartError(reply.reason)
+        self._cache[key] = reply.html
         while len(self._cache) > _MAX_CACHED:
             self._cache.popitem(last=False)
-        return html
+        return reply.html
+
+    def _cached(self, key: bytes) -> str | None:
+        if key in self._cache:
+            self._cache.move_to_end(key)
+        return self._cache.get(key)
 
     def _running(self) -> AsyncWorker:
+        if self._is_closed:
+            raise ChartError(_STOPPING)
         if self._process is None:
             self._process = AsyncWorker(self._start, self._receive, self._end)
         return self._process
@@ -110,28 +120,14 @@ class ChartRenderer:
         return WorkerProcess(self._module, None, receive, CHART_MESSAGES, log=self._log)
 
     def _receive(self, message: ChartReply) -> None:
-        if isinstance(message, Alive):
-            return
-        answer = self._waiting.get(message.request)
-        if answer is None or answer.done():
-            return
-        match message:
-            case Drawn(html=html):
-                answer.set_result(html)
-            case NotDrawn(reason=reason):
-                answer.set_exception(ChartError(reason))
+        if not isinstance(message, Alive):
+            assert self._reply is not None
+            self._reply.set_result(message)
 
     def _end(self, why: str) -> None:
         self._process = None
         self._fail(f"the chart process ended: {why}")
 
     def _fail(self, why: str) -> None:
-        for answer in self._waiting.values():
-            if not answer.done():
-                answer.set_exception(ChartError(why))
-
-    def _ended(self, key: bytes, drawn: "asyncio.Future[str]") -> None:
-        del self._pending[key]
-        # Mark an error as retrieved: all requests for the chart may have been cancelled.
-        if not drawn.cancelled():
-            drawn.exception()
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_exception(ChartError(why))

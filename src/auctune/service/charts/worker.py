@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -205,12 +206,13 @@ def main(parent: ParentChannel[ChartReply, ChartRequest], _argument: None) -> No
         request = parent.inbox.get()
         if not isinstance(request, Draw):
             continue
+        begun = time.process_time()
         try:
             html = draw(request.chart, request.data, request.text)
         # An error concerns one chart: report and log it.
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             reason = f"{type(error).__name__}: {error}"
-            parent.send(NotDrawn(request=request.id, reason=reason))
+            parent.send(NotDrawn(reason=reason, seconds=time.process_time() - begun))
         else:
-            parent.send(Drawn(request=request.id, html=html))
+            parent.send(Drawn(html=html, seconds=time.process_time() - begun))

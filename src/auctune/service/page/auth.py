@@ -11,15 +11,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
 from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
+from auctune.service.charts.renderer import ChartSpec
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.http.middleware import SIGN_IN, is_upload
+from auctune.service.http.routes.answers import while_connected
 from auctune.service.http.uploads import TOKEN
 from auctune.service.identifiers import JOB_ID
 from auctune.service.request_scope import current_request
@@ -136,6 +139,12 @@ class PageRequest:
         if name is not None and not re.fullmatch(_IDS[kind], name):
             raise InputError("after", f"is not the id of a {kind}", "an id from the list")
         return name
+
+    async def draw(self, figure: ChartSpec | None) -> Markup | None:
+        """Return a chart as HTML, unless the client leaves before that; None for None."""
+        if figure is None:
+            return None
+        return await while_connected(self.request, self.service.charts.draw(figure))
 
 
 Page = Callable[[PageRequest], Awaitable[Response]]

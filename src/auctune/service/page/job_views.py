@@ -172,7 +172,6 @@ async def job_page(visit: PageRequest) -> Response:
     plan = None if zone is None else plan_of_job(job, zone)
     losses = losses_of(job, metrics)
     metered = metered_of(job, events, zone)
-    draw = visit.service.charts.draw
     return render(
         visit,
         "job.html",
@@ -182,9 +181,9 @@ async def job_page(visit: PageRequest) -> Response:
         newest=events[0]["id"].removeprefix("ftevent-") if events else "0",
         metrics=metrics,
         zone=zone,
-        plan=None if plan is None else await draw(plan),
-        losses=None if losses is None else await draw(losses),
-        metered=None if metered is None else await draw(metered),
+        plan=await visit.draw(plan),
+        losses=await visit.draw(losses),
+        metered=await visit.draw(metered),
         files=await _existing(visit, job["result_files"]),
         data=await filename(visit, job["training_file"]),
         validation=await filename(visit, job["validation_file"]),

@@ -76,7 +76,7 @@ async def quote_page(visit: PageRequest) -> Response:
     """Show a quote, and the offers of other zones."""
     quote = await quotes.retrieve_quote(visit.service, visit.who, visit.param("quote_id"))
     first = await _first(visit, quote)
-    lines, draw = quote["lines"], visit.service.charts.draw
+    lines = quote["lines"]
     fields = dict.fromkeys(name for line in lines for name in line)
     figure, choices = _figure(visit, quote), None
     if first["alternatives"]:
@@ -86,10 +86,10 @@ async def quote_page(visit: PageRequest) -> Response:
         "quote.html",
         quote=quote,
         data=await filename(visit, quote["training_file"]),
-        chart=None if figure is None else await draw(figure),
+        chart=await visit.draw(figure),
         alternatives=first["alternatives"],
         beside=first["id"],
-        choices=None if choices is None else await draw(choices),
+        choices=await visit.draw(choices),
         # Further columns of some zone kinds.
         others=[
             name

@@ -52,7 +52,7 @@ async def market_page(visit: PageRequest) -> Response:
         visit,
         "market.html",
         zones=listed,
-        chart=None if figure is None else await visit.service.charts.draw(figure),
+        chart=await visit.draw(figure),
         text="" if figure is None else figure.text,
         hours=hours,
         spans={"1": "an hour", "24": "a day", "168": "a week", "720": "30 days"},
@@ -116,12 +116,11 @@ async def _nodes(visit: PageRequest, name: str, prices: JSON) -> JSON:
     plans = await in_thread(
         decisions.read_bids, visit.service, name, _MAX_BIDS, statuses=decisions.ADMITTED
     )
-    draw = visit.service.charts.draw
     plan = plan_of_zone(plans["data"], prices)
     return {
         "prices": prices,
-        "maps": {key: await draw(figure) for key, figure in zone_maps(prices).items()},
-        "plan": None if plan is None else await draw(plan),
+        "maps": {key: await visit.draw(figure) for key, figure in zone_maps(prices).items()},
+        "plan": await visit.draw(plan),
         "plans": plans["data"],
     }
 
@@ -160,7 +159,7 @@ async def _part(
     heads: tuple[str, ...] = (),
     rows: Iterable[tuple[Any, ...]] = (),
 ) -> ChartSection:
-    chart = None if figure is None else await visit.service.charts.draw(figure)
+    chart = await visit.draw(figure)
     return ChartSection(
         title, caption, chart, "" if figure is None else figure.text, heads, tuple(rows)
     )

@@ -363,7 +363,7 @@ def test_an_event_loop_goes_on_while_a_worker_starts_and_ends() -> None:
 
     async def run() -> None:
         worker = AsyncWorker(start, received.append, ended.append)
-        worker.send(Draw(id=1, chart="plan", data={"number": 0}, text=""))
+        worker.send(Draw(chart="plan", data={"number": 0}, text=""))
         for _ in range(100):
             await asyncio.sleep(0)
         assert not received

@@ -1,9 +1,16 @@
-"""Sessions end with their time, their key and their owner's wish."""
+"""Sessions end with their time, their key and their owner's wish; charts with their client."""
 
+import asyncio
 from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
 from auctune.service.accounts.keys import Principal, Role
-from auctune.service.page.auth import Sessions
+from auctune.service.charts.renderer import ChartSpec
+from auctune.service.page.auth import PageContext, PageRequest, Session, Sessions
 
 ADA = Principal("key-1", "ada", None, Role.USER)
 BOB = Principal("key-2", "bob", None, Role.OPERATOR)
@@ -77,3 +84,32 @@ def test_the_oldest_session_of_a_key_makes_room() -> None:
 def test_no_id_is_kept_as_it_is() -> None:
     sessions, _, _ = open_sessions()
     assert sessions.create(ADA) not in str(vars(sessions))
+
+
+def test_a_chart_is_not_waited_for_once_the_client_has_left() -> None:
+    async def work() -> None:
+        has_left = asyncio.Event()
+        ended: list[str] = []
+
+        class Charts:
+            async def draw(self, _: ChartSpec) -> None:
+                try:
+                    has_left.set()
+                    await asyncio.Event().wait()
+                finally:
+                    ended.append("chart")
+
+        async def receive() -> Message:
+            await has_left.wait()
+            return {"type": "http.disconnect"}
+
+        service: Any = type("WithCharts", (), {"charts": Charts()})
+        context = PageContext(service, Any, Any)  # type: ignore[arg-type]
+        request = Request({"type": "http"}, receive)
+        visit = PageRequest(request, context, Session("key-1", "token", 0.0), ADA)
+        assert await visit.draw(None) is None
+        with pytest.raises(ClientDisconnect):
+            await visit.draw(ChartSpec("plan", {}, ""))
+        assert ended == ["chart"]
+
+    asyncio.run(work())
