@@ -59,9 +59,11 @@ def test_what_each_user_has_used_is_in_the_metrics_and_ones_own_on_the_page(
 ) -> None:
     key = served.key("user")
     ada = PageVisitor(served, key)
-    served.upload(key)
+    market = {"lora": {"max_length": 50}}
+    body = {"model": "tiny", "training_file": served.upload(key), "market": market}
     with served.http(key) as http:
         http.get("/v1/files")
+        assert http.post("/v1/quotes", json=body).status_code == 200
     with served.http(served.operator) as operator:
         text = operator.get("/metrics").text
     used = {
@@ -74,6 +76,8 @@ def test_what_each_user_has_used_is_in_the_metrics_and_ones_own_on_the_page(
     assert used["out"] > 100
     assert used["loop"] > 0
     assert used["threads"] > 0
+    # For an examination of the file, truncated to another length.
+    assert used["processes"] > 0
     assert "Use of the service" in ada.get("/page/money").text
 
 

@@ -28,7 +28,7 @@ from fastapi import FastAPI
 
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.engine.base_facts import BaseFacts
-from auctune.engine.data.client import DataClient
+from auctune.engine.data import DataClient, DataFuture
 from auctune.engine.unix_time import SteadyClock
 from auctune.service.accounts.keys import Role
 from auctune.service.app import make_app
@@ -149,11 +149,11 @@ class SharedDataClient(DataClient):
     def pid(self) -> int | None:
         return _data_processes().pid
 
-    def prepare(self, base: str, **options: Any) -> "Future[int | None]":
+    def prepare(self, base: str, **options: Any) -> DataFuture[int | None]:
         # Words need no base, and many markets no data process.
-        return Future()
+        return DataFuture()
 
-    def _request(self, *request: Any, **more: Any) -> "Future[Any]":
+    def _request(self, *request: Any, **more: Any) -> DataFuture[Any]:
         future = _data_processes()._request(*request, **more)
         self._pending.add(future)
         future.add_done_callback(self._pending.discard)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
+
+from auctune.engine.data import DataFuture
 
 T = TypeVar("T")
 
@@ -97,10 +98,14 @@ def current_weight() -> float:
     return 1.0 if request is None else request.weight
 
 
-async def outside_gate(future: Future[T]) -> T:
-    """Return the result of what another process does; who waits for it holds no place for that."""
+async def outside_gate(future: DataFuture[T]) -> T:
+    """Return the answer of a data process; who waits for it holds no place of the gate for that."""
     leave_gate()
-    return await asyncio.wrap_future(future)
+    try:
+        return await asyncio.wrap_future(future)
+    finally:
+        if (request := _request.get()) is not None:
+            request.use.process_seconds += future.seconds
 
 
 def leave_gate() -> None:

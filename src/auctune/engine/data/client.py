@@ -8,7 +8,6 @@ bounded.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.domain.start_adapter import StartAdapter
 from auctune.engine.data.examination import examination_digest
-from auctune.engine.data.process import DataError, DataProcess, Request
+from auctune.engine.data.process import DataError, DataFuture, DataProcess, Request
 from auctune.engine.messages.data import (
     Appraisal,
     AppraiseFile,
@@ -120,7 +119,7 @@ class DataClient:
 
     def prepare(
         self, base: str, *, owner: str = "", seconds: float | None = None
-    ) -> "Future[int | None]":
+    ) -> DataFuture[int | None]:
         """Load a base's tokenizer; the longest row in tokens that the base can read, if limited.
 
         Args:
@@ -143,7 +142,7 @@ class DataClient:
         *,
         owner: str = "",
         store: bool = False,
-    ) -> "Future[DataFacts]":
+    ) -> DataFuture[DataFacts]:
         """Look at a data set that is to be trained on as it is.
 
         Args:
@@ -165,10 +164,10 @@ class DataClient:
 
     def store(
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
-    ) -> "Future[None]":
+    ) -> DataFuture[None]:
         """Store a data set's tokens beside it, unless they are; arguments as of `size`."""
         if _size(path) <= SMALL_BYTES:
-            done: Future[None] = Future()
+            done: DataFuture[None] = DataFuture()
             done.set_result(None)
             return done
         message = StoreFile(base=base, path=path, place=place, max_length=max_length)
@@ -176,7 +175,7 @@ class DataClient:
 
     def measure(
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
-    ) -> "Future[DataSize]":
+    ) -> DataFuture[DataSize]:
         """How much a data set is that somebody else is to repair; arguments as of `size`."""
         message = MeasureFile(base=base, path=path, place=place, max_length=max_length)
         return self._request(message, owner, path)
@@ -190,7 +189,7 @@ class DataClient:
         vendors: Sequence[RepairParams],
         *,
         owner: str = "",
-    ) -> "Future[Appraisal]":
+    ) -> DataFuture[Appraisal]:
         """Look at a data set that is to be repaired; `vendors` are asked, and work on trial."""
         message = AppraiseFile(
             base=base, path=path, place=place, max_length=max_length, vendors=tuple(vendors)
@@ -199,18 +198,18 @@ class DataClient:
 
     def repair(
         self, source: Path, target: Path, vendor: RepairParams, *, owner: str = ""
-    ) -> "Future[RepairReport]":
+    ) -> DataFuture[RepairReport]:
         """Have a vendor repair `source`; `target` appears whole or not at all."""
         message = RepairFile(source=source, target=target, vendor=vendor, place="training_file")
         return self._request(message, owner, source)
 
-    def adapter(self, path: Path, place: str, *, owner: str = "") -> "Future[StartAdapter]":
+    def adapter(self, path: Path, place: str, *, owner: str = "") -> DataFuture[StartAdapter]:
         """Read the archive of an adapter that a job is to start from; see `read_start`."""
         return self._request(ReadAdapter(path=path, place=place), owner, path)
 
     def archive(
         self, folder: Path, target: Path, name: str, *, owner: str = ""
-    ) -> "Future[Archived]":
+    ) -> DataFuture[Archived]:
         """Pack a folder; see `archive_folder`."""
         return self._request(ArchiveFolder(folder=folder, target=target, name=name), owner)
 
@@ -225,7 +224,7 @@ class DataClient:
         owner: str,
         path: Path | None = None,
         seconds: float | None = None,
-    ) -> "Future[Any]":
+    ) -> DataFuture[Any]:
         size, is_repair = _size(path), isinstance(message, AppraiseFile | RepairFile)
         limit = self._seconds if seconds is None else seconds
         if path is not None and seconds is None:
@@ -241,7 +240,7 @@ class DataClient:
         if isinstance(failure_key, SizeFile):
             failure_key = replace(failure_key, store=False)
         request = Request(message, owner, limit, self._weight(owner), key, failure_key)
-        future: Future[Any] = Future()
+        future: DataFuture[Any] = DataFuture()
         small = SMALL_REPAIR_BYTES if is_repair else SMALL_BYTES
         process = self._short if size <= small else self._long
         process.submit(request, future)

@@ -1,7 +1,7 @@
 """One data process and the requests that wait for it, queued by owner.
 
-The owner is next whose requests may have taken least time, so that however many an owner has
-waiting, another owner's next request waits for one of them at most. Requests run one at a time, so
+The owner is next whose requests have taken least time, so that however many an owner has waiting,
+another owner's next request waits for one of them at most. Requests run one at a time, so
 that the end of the process is the doing of the request that it was at: that request waits for its
 owner's next turn and is tried once more with a new process; no other request is touched. A request
 that exceeds its time is failed at once and its process killed. A request about a file that failed
@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.fair_share import Backlog, FairShare
@@ -33,6 +33,8 @@ from auctune.engine.messages.data import (
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.engine.runtime.mailbox import Mailbox
 
+T = TypeVar("T")
+
 _MAX_TRIES = 2
 _MAX_FAILED = 10_000
 _POLL_SECONDS = 0.2
@@ -43,6 +45,17 @@ _START_SECONDS = 600.0
 
 class DataError(AuctuneError):
     """The data process failed at a request, through no known fault of the data."""
+
+
+class DataFuture(Future[T]):
+    """The answer to a request.
+
+    Attributes:
+        seconds: that the request has taken of the process, once it is answered; of one with several
+            futures, the part of this one.
+    """
+
+    seconds = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +71,9 @@ class Request:
         failure_key: equal for requests of which none is tried once one has ended the process or
             taken too long; `None`: none.
         futures: of all who wait for the answer.
+        num_tries: that have begun.
+        began: when the last one did, by the monotonic clock, or when its process had started.
+        took: seconds of the process, in all tries.
     """
 
     message: DataRequest
@@ -66,9 +82,10 @@ class Request:
     weight: float
     key: DataRequest | None
     failure_key: DataRequest | None = None
-    futures: "list[Future[Any]]" = field(default_factory=list)
+    futures: list[DataFuture[Any]] = field(default_factory=list)
     num_tries: int = 0
     began: float = 0.0
+    took: float = 0.0
 
     def start(self) -> bool:
         """Mark its futures as running; return whether anybody still waits for one of them."""
@@ -76,22 +93,26 @@ class Request:
             self.futures = [one for one in self.futures if one.set_running_or_notify_cancel()]
         return bool(self.futures)
 
-    def join(self, future: "Future[Any]") -> None:
+    def join(self, future: DataFuture[Any]) -> None:
         """Have a future answered with this request's answer."""
         if not self.num_tries or future.set_running_or_notify_cancel():
             self.futures.append(future)
 
+    def answer(self, value: object) -> None:
+        """Answer with a value."""
+        for future in self.futures:
+            future.seconds = self.took / len(self.futures)
+            future.set_result(value)
+
     def fail(self, error: AuctuneError) -> None:
         """Answer with an error."""
         for future in self.futures:
+            future.seconds = self.took / len(self.futures)
             future.set_exception(error)
 
 
 class RequestQueue:
-    """Requests by owner; that of the owner is next whose requests may have taken least time.
-
-    A request counts with the time that it may take, which follows from its file's size.
-    """
+    """Requests by owner; that of the owner is next whose requests have taken least time."""
 
     def __init__(self) -> None:
         self._share = FairShare()
@@ -111,8 +132,13 @@ class RequestQueue:
         if not self._waiting:
             return None
         owner, request = self._waiting.take()
-        self._share.begin(owner, request.seconds)
+        self._share.begin(owner)
         return request
+
+    def charge(self, request: Request, seconds: float) -> None:
+        """Count the seconds that a request has taken which was taken from here."""
+        request.took += seconds
+        self._share.charge(request.owner, seconds)
 
     def end(self, request: Request) -> None:
         """Count a request no longer that was taken."""
@@ -170,7 +196,7 @@ class DataProcess:
         process = self._process
         return None if process is None else process.pid
 
-    def submit(self, request: Request, future: "Future[Any]") -> None:
+    def submit(self, request: Request, future: DataFuture[Any]) -> None:
         """Queue a request whose answer `future` gets; does not wait."""
         self._mailbox.post(partial(self._add, request, future))
 
@@ -179,7 +205,7 @@ class DataProcess:
         self._mailbox.close()
         self._thread.join()
 
-    def _add(self, request: Request, future: "Future[Any]") -> None:
+    def _add(self, request: Request, future: DataFuture[Any]) -> None:
         if (error := self._failure_of(request)) is not None:
             if future.set_running_or_notify_cancel():
                 future.set_exception(error)
@@ -273,16 +299,18 @@ class DataProcess:
                 if self._current is not None:
                     self._current.began = time.monotonic()
             case Failed():
-                self._take_current().fail(message.error.to_error(DataError))
+                self._forget(request := self._take_current())
+                request.fail(message.error.to_error(DataError))
             case _ if isinstance(message, DataResponse):
-                for future in self._take_current().futures:
-                    future.set_result(message.value)
+                self._forget(request := self._take_current())
+                request.answer(message.value)
 
     def _take_current(self) -> Request:
-        """Return the request that was answered, which is not the current one any more."""
+        """Return the current request, which the process is not at any more, and count its time."""
         request, self._current = self._current, None
         assert request is not None
-        self._forget(request)
+        if self._started:
+            self._queue.charge(request, time.monotonic() - request.began)
         return request
 
     def _end(self, how: str | AuctuneError) -> None:
@@ -294,9 +322,9 @@ class DataProcess:
         if self._process is not None:
             self._process.kill()
             self._process = None
-        request, self._current = self._current, None
-        if request is None:
+        if self._current is None:
             return
+        request = self._take_current()
         if request.num_tries < _MAX_TRIES:
             self._queue.requeue(request)
             return
