@@ -2,17 +2,26 @@
 
 Their number and memory are limited. An adapter of the same settings gives its place to another
 one's weights.
+
+To read and check the files of an adapter takes several times as long as to copy its weights, and
+many times as long as a step of the answers to other requests. So a thread reads them beforehand, of
+one adapter at a time.
 """
 
 from collections import OrderedDict
 from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from peft import LoraConfig
 
 from auctune.domain.errors import InputError
+from auctune.domain.start_adapter import StartAdapter
 from auctune.train.adapter_files import read_start
 from auctune.train.base import Base
 from auctune.train.multilora.adapters import AdaptedModel
@@ -20,8 +29,19 @@ from auctune.train.multilora.backends import choose_backend
 
 _MAX_ADAPTERS = 32
 
+Files = tuple[StartAdapter, dict[str, NDArray[np.float32]]]
+"""An adapter and its weights, as of `read_start`."""
+
 Settings = tuple[int, float, bool, tuple[str, ...]]
 """Rank, alpha, whether it is rank-stabilized, target modules: what weights can be exchanged for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """Files that a thread reads, or has read."""
+
+    path: Path
+    files: "Future[Files]"
 
 
 class AdapterPool:
@@ -53,9 +73,35 @@ class AdapterPool:
         self._names: OrderedDict[Path, str] = OrderedDict()
         self._settings: dict[str, Settings] = {}
         self._numbers = count()
+        self._thread = ThreadPoolExecutor(1, "adapters")
+        self._fetched: _Fetched | None = None
+
+    def has(self, path: Path) -> bool:
+        """Return whether the adapter of an archive or folder is loaded."""
+        return path in self._names
+
+    def can_load(self, path: Path) -> bool:
+        """Return whether an adapter is loaded, or its files are read."""
+        fetched = self._fetched
+        is_read = fetched is not None and fetched.path == path and fetched.files.done()
+        return is_read or self.has(path)
+
+    def fetch(self, path: Path) -> None:
+        """Have the files of an adapter read, unless those of another one are being read.
+
+        Those that have been read and not loaded are dropped.
+        """
+        fetched = self._fetched
+        if fetched is None or (fetched.path != path and fetched.files.done()):
+            self._fetched = _Fetched(path, self._thread.submit(read_start, path, "model"))
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long at most while files are being read."""
+        if self._fetched is not None:
+            wait([self._fetched.files], seconds)
 
     def load(self, path: Path, in_use: Collection[str]) -> str:
-        """Return the name of the adapter of an archive or folder; load it if it is not here.
+        """Return the name of an adapter; load it if its files are read and it is not here.
 
         Args:
             path: of its files, which never change.
@@ -65,7 +111,10 @@ class AdapterPool:
             InputError: naming `model`, if it is not an adapter of the base.
         """
         if path not in self._names:
-            self._names[path] = self._load(path, in_use)
+            fetched, self._fetched = self._fetched, None
+            assert fetched is not None
+            assert fetched.path == path
+            self._names[path] = self._load(*fetched.files.result(), in_use)
         self._names.move_to_end(path)
         name = self._names[path]
         for other, unused in list(self._names.items()):
@@ -83,8 +132,9 @@ class AdapterPool:
             num_bytes + more_bytes > self._max_bytes
         )
 
-    def _load(self, path: Path, in_use: Collection[str]) -> str:
-        start, weights = read_start(path, "model")
+    def _load(
+        self, start: StartAdapter, weights: dict[str, NDArray[np.float32]], in_use: Collection[str]
+    ) -> str:
         if self._checks_base:
             start.check_base(self._base.digest, "model")
         settings = start.rank, start.alpha, start.use_rslora, tuple(start.target_modules)

@@ -10,11 +10,17 @@ OSDI 2024): of those who wait, the prompt of the user who was served least is re
 limited by their number and by the memory of their keys and values. Where all places are taken, an
 answer of a user who was served more is paused. It goes on later with the keys and values that it
 had, or, where these are too large to be kept, with those of a second reading of its tokens.
+
+A request whose adapter is not loaded holds up nobody until a thread has read its files, of one
+adapter at a time: that of the user who was served least. Then a step loads it, one at most, and its
+user is charged for the time that the others of the step have waited, as so many tokens as the rest
+of the step was charged in as long.
 """
 
 import inspect
+import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +58,10 @@ _CHUNK_TOKENS = {"cpu": 128, "cuda": 2048}
 _SPARE_TOKENS = 64
 # Tokens that an answer draws before it is paused for others of users with as many places.
 _QUANTUM_TOKENS = 16
+# Of a step, beside a load.
+_MIN_SECONDS = 1e-6
+# Between two looks for new requests, while there is nothing to do but to read files.
+_WAIT_SECONDS = 0.01
 # Name of no adapter: rows of the base alone.
 _BASE = ""
 
@@ -128,14 +138,23 @@ class _Reading:
         return self.num_read == len(self.tokens)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class _Scoring:
-    """Rows that are being scored: each item of `pieces` takes about one pass."""
+    """Rows that are being scored, or wait for their adapter.
+
+    Attributes:
+        content: the rows.
+        path: of their adapter's files.
+        adapter: its name, once it is loaded.
+        pieces: of the reply, from then on; each item takes about one pass.
+    """
 
     id: str
     user: str
-    adapter: str
-    pieces: Iterator[Piece | None]
+    content: ReadRows
+    path: Path | None
+    adapter: str = _BASE
+    pieces: Iterator[Piece | None] | None = None
 
 
 class Engine:
@@ -147,6 +166,7 @@ class Engine:
         max_cache_bytes: of keys and values; a single answer may take more.
         max_adapter_bytes: of the adapters' weights; those in use may take more.
         checks_base: whether adapters must have been trained on this base in this number type.
+        now: a monotonic clock, in seconds.
 
     Attributes:
         reader: of the requests that `accept` takes.
@@ -161,8 +181,9 @@ class Engine:
         max_cache_bytes: int = 2 * 1024**3,
         max_adapter_bytes: int = 1024**3,
         checks_base: bool = True,
+        now: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._base = base
+        self._base, self._now = base, now
         self._pool = AdapterPool(base, max_adapter_bytes, checks_base=checks_base)
         self._model: Any = base.model.train(False)
         if getattr(base.model, "_is_stateful", False):
@@ -187,6 +208,8 @@ class Engine:
         # The answers under way, by their rows in `_kv`.
         self._rows: list[_Answer] = []
         self._products: PassProducts | None = None
+        # The request whose adapter the step has loaded, its user, and the seconds that it took.
+        self._loaded: tuple[str, str, float] | None = None
         self.costs: defaultdict[str, float] = defaultdict(float)
 
     @property
@@ -198,7 +221,7 @@ class Engine:
         """Read and accept a request; arguments as of `accept`.
 
         Raises:
-            InputError: if its prompt, its rows or their adapter cannot be used.
+            InputError: if its prompt or its rows cannot be used.
         """
         read = self.reader.read(request)
         assert read is not None
@@ -212,9 +235,6 @@ class Engine:
             read: the request.
             user: whose turn it takes.
             weight: of the user, as of `FairShare`.
-
-        Raises:
-            InputError: if the adapter for its rows cannot be used.
         """
         request, content = read
         if isinstance(request, GenerationRequest):
@@ -223,9 +243,7 @@ class Engine:
             self._queues.setdefault(user, deque()).append(waiting)
         else:
             assert isinstance(content, ReadRows)
-            adapter = self._load(request.adapter)
-            pieces = self._score(id_, content, adapter)
-            self._scorings.append(_Scoring(id_, user, adapter, pieces))
+            self._scorings.append(_Scoring(id_, user, content, request.adapter))
         self._users[id_], self._num_open[id_] = user, request.num_replies
         self._share.enter(user, weight)
 
@@ -253,6 +271,7 @@ class Engine:
     def step(self) -> list[Reply]:
         """Read a part of a prompt and of a scored row; draw a token of each answer under way."""
         self.costs.clear()
+        begun = self._now()
         replies: list[Reply] = []
         if isinstance(waiting := self._next(), _Waiting):
             replies += self._begin(waiting)
@@ -266,13 +285,44 @@ class Engine:
             if self._scorings:
                 replies += self._score_next()
             self._drop_stored()
+        self._fetch()
+        loaded, self._loaded = self._loaded, None
+        if not self.costs:
+            self._pool.wait(_WAIT_SECONDS)
+        elif loaded is not None:
+            id_, user, seconds = loaded
+            rest = max(self._now() - begun - seconds, _MIN_SECONDS)
+            cost = sum(self.costs.values()) * seconds / rest
+            self.costs[id_] += cost
+            self._share.charge(user, cost)
         return replies
+
+    def _fetch(self) -> None:
+        """Have the files of the next adapter that has to be loaded read, unless others are."""
+        heads = [queue[0] for queue in self._queues.values()]
+        waiting = [(one.user, one.request.adapter) for one in heads if isinstance(one, _Waiting)]
+        waiting += [(one.user, one.path) for one in self._scorings if one.pieces is None]
+        paths: dict[str, Path] = {}
+        for user, path in waiting:
+            if path is not None and not self._pool.has(path):
+                paths.setdefault(user, path)
+        if paths:
+            self._pool.fetch(paths[self._share.next(paths)])
+
+    def _can_load(self, path: Path | None) -> bool:
+        return path is None or self._pool.can_load(path)
 
     def _next(self) -> _Waiting | _Reading | None:
         """Return what goes on next of what has no place, or None if it has to wait for one."""
-        if not self._queues:
+        # What waits for its adapter holds up nobody.
+        users = [
+            user
+            for user, queue in self._queues.items()
+            if not isinstance(one := queue[0], _Waiting) or self._can_load(one.request.adapter)
+        ]
+        if not users:
             return None
-        first = self._queues[self._share.next(self._queues)][0]
+        first = self._queues[self._share.next(users)][0]
         num_read = first.num_read if isinstance(first, _Reading) else 0
         num_bytes = self._token_bytes * len(first.tokens)
         if not num_read and self._stored_bytes() + num_bytes > self._max_cache_bytes:
@@ -320,7 +370,7 @@ class Engine:
         queue = self._queues[waiting.user]
         params = waiting.request.params
         try:
-            adapter = self._load(waiting.request.adapter)
+            adapter = self._load(waiting.id, waiting.request.adapter)
         except InputError as error:
             self.cancel(waiting.id)
             yield waiting.id, error
@@ -343,20 +393,36 @@ class Engine:
         queue[0] = _Reading(waiting.id, waiting.user, waiting.tokens, answers, kv)
         yield waiting.id, PromptRead(len(waiting.tokens))
 
-    def _load(self, adapter: Path | None) -> str:
-        """Return the name of an adapter, which is loaded if it is not yet."""
+    def _load(self, id_: str, path: Path | None) -> str:
+        """Return the name of the adapter for a request, which is loaded if it is not yet."""
         # The layers change, and so may the names of adapters.
         self._products = None
-        if adapter is None:
+        if path is None:
             return _BASE
+        is_loaded, begun = self._pool.has(path), self._now()
         answers = (*self._rows, *(one.answers[0] for one in self._readings()))
         in_use = {one.adapter for one in answers} | {one.adapter for one in self._scorings}
-        return self._pool.load(adapter, in_use)
+        try:
+            return self._pool.load(path, in_use)
+        finally:
+            if not is_loaded:
+                self._loaded = id_, self._users[id_], self._now() - begun
 
     def _score_next(self) -> Iterator[Reply]:
         """Go on with the rows of a user; after each row it is that of the next request."""
-        user = self._share.next(one.user for one in self._scorings)
-        scoring = next(one for one in self._scorings if one.user == user)
+        ready = [one for one in self._scorings if one.pieces or self._can_load(one.path)]
+        if not ready:
+            return
+        user = self._share.next(one.user for one in ready)
+        scoring = next(one for one in ready if one.user == user)
+        if scoring.pieces is None:
+            try:
+                scoring.adapter = self._load(scoring.id, scoring.path)
+            except InputError as error:
+                self.cancel(scoring.id)
+                yield scoring.id, error
+                return
+            scoring.pieces = self._score(scoring.id, scoring.content, scoring.adapter)
         piece = next(scoring.pieces)
         if piece is None:
             return

@@ -1,7 +1,11 @@
 """Users share an engine by the tokens that they were served, and nobody's answer changes by it."""
 
+import itertools
+import queue
+import threading
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +22,10 @@ from auctune.domain.generation import (
     SamplingParams,
     ScoreRequest,
 )
+from auctune.train.adapter_files import read_start
 from auctune.train.base import Base
 from auctune.train.generation.engine import Engine, Reply
+from support.peft_adapters import save_adapter
 from support.small_bases import build_base, write_rows
 
 CHUNK, QUANTUM = 7, 4
@@ -64,7 +70,8 @@ class Run:
         self.users[id_] = user
         params = {"temperature": 1.0, "seed": len(self.users)} | params
         prompt = tuple(3 + (number + len(id_)) % 50 for number in range(num_prompt))
-        request = GenerationRequest(prompt=prompt, params=SamplingParams(**params))
+        adapter = params.pop("adapter", None)
+        request = GenerationRequest(adapter=adapter, prompt=prompt, params=SamplingParams(**params))
         self.engine.add(id_, request, user, weight)
 
     def step(self) -> list[Reply]:
@@ -235,3 +242,112 @@ def test_a_user_with_twice_the_weight_is_served_twice_as_much(base: Base) -> Non
     while sum(run.served.values()) < 250 * DRAW_COST:
         run.step()
     assert 1.7 <= run.served["a"] / run.served["b"] <= 2.3
+
+
+@dataclass
+class Reads:
+    """Reads of adapters' files, each of which waits until it may go on."""
+
+    may_read: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    begun: "queue.SimpleQueue[str]" = field(default_factory=queue.SimpleQueue)
+
+    def __call__(self, path: Path, place: str) -> Any:
+        self.begun.put(path.name)
+        assert self.may_read.acquire(timeout=60)
+        return read_start(path, place)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reads]:
+    found = Reads()
+    monkeypatch.setattr("auctune.train.generation.adapter_pool.read_start", found)
+    yield found
+    found.may_read.release(100)
+
+
+def save_adapters(folder: Path, num_adapters: int) -> list[Path]:
+    return [save_adapter(folder / f"{number}") for number in range(num_adapters)]
+
+
+def test_files_of_an_adapter_are_read_while_others_are_answered(
+    base: Base, tmp_path: Path, reads: Reads
+) -> None:
+    run, (path, *_) = Run(base), save_adapters(tmp_path, 1)
+    rows = write_rows(tmp_path / "rows.jsonl", 1, 1)
+    run.add("waits", "a", 9, max_tokens=5, adapter=path)
+    run.engine.add("rows", ScoreRequest(data=rows, max_rows=1, adapter=path), "c")
+    run.users["rows"] = "c"
+    run.add("goes on", "b", 9, max_tokens=20)
+    while ("goes on", 0) not in run.ends:
+        run.step()
+    assert set(run.served) == {"b"}
+    assert not run.engine.is_idle
+    reads.may_read.release()
+    run.finish()
+    assert set(run.served) == {"a", "b", "c"}
+    # Once for both.
+    assert reads.begun.qsize() == 1
+
+
+def test_adapters_are_read_by_turns_of_users_and_loaded_one_in_a_step(
+    base: Base, tmp_path: Path, reads: Reads
+) -> None:
+    run, paths = Run(base), save_adapters(tmp_path, 4)
+    for number, path in enumerate(paths[:3]):
+        run.add(f"a{number}", "a", 9, max_tokens=9, adapter=path)
+    run.step()
+    run.add("b", "b", 9, max_tokens=9, adapter=paths[3])
+    reads.may_read.release(4)
+    pool: Any = run.engine._pool
+    load, in_step = pool._load, Counter[int]()
+    num_steps = 0
+
+    def counted(*arguments: Any) -> Any:
+        in_step[num_steps] += 1
+        return load(*arguments)
+
+    pool._load = counted
+    while not run.engine.is_idle:
+        num_steps += 1
+        run.step()
+    assert [reads.begun.get() for _ in paths] == ["0", "3", "1", "2"]
+    assert list(in_step.values()) == [1] * 4
+
+
+def test_files_that_nobody_waits_for_any_more_hold_up_nobody(
+    base: Base, tmp_path: Path, reads: Reads
+) -> None:
+    run, (gone, wanted) = Run(base), save_adapters(tmp_path, 2)
+    run.add("gone", "a", 9, max_tokens=5, adapter=gone)
+    run.step()
+    assert reads.begun.get() == "0"
+    run.engine.cancel("gone")
+    assert run.engine.is_idle
+    reads.may_read.release(2)
+    run.add("wanted", "b", 9, max_tokens=5, adapter=wanted)
+    run.finish()
+    assert set(run.ends) == {("wanted", 0)}
+
+
+def test_a_user_is_charged_for_the_time_of_a_load_as_the_rest_of_its_step_is(
+    base: Base, tmp_path: Path
+) -> None:
+    ticks = itertools.count()
+    run = Run(base, now=lambda: float(next(ticks)))
+    (path,) = save_adapters(tmp_path, 1)
+    run.add("draws", "b", 1, max_tokens=20)
+    run.step()
+    run.add("loads", "a", CHUNK, max_tokens=5, adapter=path)
+    share = run.engine._share
+    before = share.time("a")
+    while "loads" not in run.engine.costs:
+        run.step()
+    # A third of the step's time is that of the load; in the rest the prompt is read, and a token of
+    # either answer is drawn.
+    rest = READ_COST * CHUNK + 2 * DRAW_COST
+    assert run.engine.costs == {"draws": DRAW_COST, "loads": rest - DRAW_COST + rest / 2}
+    assert share.time("a") == before + run.engine.costs["loads"]
+    run.add("again", "a", CHUNK, max_tokens=5, adapter=path)
+    while "again" not in run.engine.costs:
+        run.step()
+    assert run.engine.costs["again"] == READ_COST * CHUNK + DRAW_COST

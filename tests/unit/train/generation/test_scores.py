@@ -215,5 +215,10 @@ def test_rows_without_targets_and_files_that_are_gone_are_errors(tmp_path: Path)
         engine.add("x", ScoreRequest(data=data, max_rows=50, max_length=20))
     with pytest.raises(InputError, match="rows: cannot be read"):
         engine.add("x", ScoreRequest(data=tmp_path / "none", max_rows=50))
-    with pytest.raises(InputError, match="model: cannot be read"):
-        engine.add("x", ScoreRequest(data=data, max_rows=50, adapter=tmp_path / "none"))
+    engine.add("x", ScoreRequest(data=data, max_rows=50, adapter=tmp_path / "none"))
+    replies: list[Reply] = []
+    while not engine.is_idle:
+        replies += engine.step()
+    ((id_, error),) = replies
+    assert id_ == "x"
+    assert "model: cannot be read" in str(error)
