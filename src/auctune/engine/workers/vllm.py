@@ -11,11 +11,15 @@ by the next request.
 
 The server has no more of them at once than it computes. The others wait here: a free place goes to
 the user who was served the fewest tokens.
+
+The server computes no tokens while it loads an adapter. So adapters are loaded one at a time, that
+of the user whose loads have taken least time first, and not for requests that are cancelled.
 """
 
 import asyncio
 import os
 import shutil
+import time
 import traceback
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -192,7 +196,8 @@ class _Worker:
                 task.cancel()
             return
         hold = partial(self._places.hold, user, weight)
-        self._tasks[id_] = task = asyncio.create_task(self._run(id_, hold, *read))
+        adapter = self._adapters.use(read[0].adapter, user, weight)
+        self._tasks[id_] = task = asyncio.create_task(self._run(id_, hold, adapter, *read))
         task.add_done_callback(lambda task: self._end(id_, task))
 
     def _end(self, id_: str, task: "asyncio.Task[None]") -> None:
@@ -202,10 +207,15 @@ class _Worker:
             self._parent.exit(1)
 
     async def _run(
-        self, id_: str, hold: "_Hold", request: Any, content: "list[int] | ReadRows"
+        self,
+        id_: str,
+        hold: "_Hold",
+        used: AbstractAsyncContextManager["_Adapter"],
+        request: Any,
+        content: "list[int] | ReadRows",
     ) -> None:
         try:
-            async with self._adapters.use(request.adapter) as adapter:
+            async with used as adapter:
                 if isinstance(content, list):
                     await self._answer(id_, hold, request, content, adapter)
                 else:
@@ -376,7 +386,10 @@ _Hold = Callable[[float], _Place]
 
 
 class _Places:
-    """Places of the answers and rows that the server computes; tokens are what users use."""
+    """Places of the answers and rows that the server computes, or of the adapters that it loads.
+
+    Users use tokens of the first, and seconds of the second.
+    """
 
     def __init__(self, num_places: int) -> None:
         self._places = FairPlaces(num_places)
@@ -403,6 +416,7 @@ class _Adapter:
         num_bytes: of its files.
         has_output_layer: whether it adapts that.
         num_requests: that use it, or wait for it.
+        is_begun: whether it is being loaded, or loaded.
         loading: done once it is loaded.
     """
 
@@ -410,6 +424,7 @@ class _Adapter:
     num_bytes: int = 0
     has_output_layer: bool = False
     num_requests: int = 0
+    is_begun: bool = False
     loading: "asyncio.Task[None] | None" = None
 
 
@@ -431,10 +446,16 @@ class _Adapters:
         self._folder, self._client = folder, client
         self._adapters: OrderedDict[Path, _Adapter] = OrderedDict()
         self._numbers = count()
+        self._loads = _Places(1)
 
     @asynccontextmanager
-    async def use(self, path: Path | None) -> AsyncIterator[_Adapter]:
+    async def use(self, path: Path | None, user: str, weight: float) -> AsyncIterator[_Adapter]:
         """Load the adapter of an archive or folder, unless it is, and keep it in the block.
+
+        Args:
+            path: of its files; None: the base alone.
+            user: whose turn it takes.
+            weight: of the user, as of `FairShare`.
 
         Raises:
             InputError: naming `model`, if it is not an adapter of the base.
@@ -444,7 +465,7 @@ class _Adapters:
             return
         if (adapter := self._adapters.get(path)) is None:
             adapter = self._adapters[path] = _Adapter(f"adapter-{next(self._numbers)}")
-            adapter.loading = asyncio.create_task(self._load(adapter, path))
+            adapter.loading = asyncio.create_task(self._load(adapter, path, user, weight))
         assert adapter.loading is not None
         self._adapters.move_to_end(path)
         adapter.num_requests += 1
@@ -455,20 +476,35 @@ class _Adapters:
             yield adapter
         finally:
             adapter.num_requests -= 1
+            if not (adapter.num_requests or adapter.is_begun):
+                self._forget(path, adapter)
+                adapter.loading.cancel()
 
-    async def _load(self, adapter: _Adapter, path: Path) -> None:
-        try:
-            await asyncio.to_thread(self._unpack, adapter, path)
-            body = {"lora_name": adapter.name, "lora_path": str(self._folder / adapter.name)}
-            response = await self._client.post("/v1/load_lora_adapter", json=body)
-            if not response.is_success:
-                reason = response.json()["error"]["message"]
-                found = f"cannot be loaded by vLLM ({reason})"
-                raise InputError("model", found, "an adapter of this base")
-        except BaseException:
+    def _forget(self, path: Path, adapter: _Adapter) -> None:
+        if self._adapters.get(path) is adapter:
             del self._adapters[path]
+
+    async def _load(self, adapter: _Adapter, path: Path, user: str, weight: float) -> None:
+        try:
+            async with self._loads.hold(user, weight, 0.0) as charge:
+                adapter.is_begun, begun = True, time.monotonic()
+                try:
+                    await self._load_next(adapter, path)
+                finally:
+                    charge(time.monotonic() - begun)
+        except BaseException:
+            self._forget(path, adapter)
             shutil.rmtree(self._folder / adapter.name, ignore_errors=True)
             raise
+
+    async def _load_next(self, adapter: _Adapter, path: Path) -> None:
+        await asyncio.to_thread(self._unpack, adapter, path)
+        body = {"lora_name": adapter.name, "lora_path": str(self._folder / adapter.name)}
+        response = await self._client.post("/v1/load_lora_adapter", json=body)
+        if not response.is_success:
+            reason = response.json()["error"]["message"]
+            found = f"cannot be loaded by vLLM ({reason})"
+            raise InputError("model", found, "an adapter of this base")
 
     def _unpack(self, adapter: _Adapter, path: Path) -> None:
         from auctune.train.adapter_files import read_start, unpack_adapter
