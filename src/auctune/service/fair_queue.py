@@ -17,6 +17,10 @@ from auctune.domain.fair_places import FairPlaces
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.request_scope import current_request, current_weight, leave_gate
 
+ESTIMATES = ThreadPoolExecutor(thread_name_prefix="estimates")
+"""Threads for estimates and explanations, of which each zone's queue has one at a time: a user's
+quote in many zones may hold them all for seconds, and writes and workers have those of the loop."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -229,8 +233,8 @@ class Place:
 
 
 async def in_place(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what `work` returns, in a thread, for a request that has a place for it."""
-    return await _counted(None, partial(work, *args, **kwargs))
+    """Return what an estimate returns, in a thread, for a request that has a place for it."""
+    return await _counted(ESTIMATES, partial(work, *args, **kwargs))
 
 
 async def _counted(executor: Executor | None, work: Callable[[], T]) -> T:

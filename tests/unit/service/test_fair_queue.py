@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.fair_queue import FairQueue, Place, ReadThreads
+from auctune.service.fair_queue import FairQueue, Place, ReadThreads, in_place
 from auctune.service.request_scope import RequestScope, request_scope
 
 
@@ -282,5 +282,19 @@ def test_an_error_of_work_is_its_caller_s_and_the_next_is_done() -> None:
         with pytest.raises(ValueError, match="no"):
             await failed
         assert await done == 1
+
+    play(game())
+
+
+def test_no_write_waits_for_the_estimates_of_many_zones() -> None:
+    async def game() -> None:
+        ends, num_zones = threading.Event(), 40
+        estimates = [asyncio.create_task(in_place(wait_for, ends)) for _ in range(num_zones)]
+        await settled()
+        try:
+            assert await FairQueue("writes", 1).run("b", lambda: "written") == "written"
+        finally:
+            ends.set()
+            await asyncio.gather(*estimates)
 
     play(game())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from auctune.domain import Explanation
-from auctune.service.fair_queue import FairQueue
+from auctune.service.fair_queue import ESTIMATES, FairQueue
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.storage.events import EventType, ZoneEvent
 from auctune.service.zones.core.snapshots import read_event, replay_until
@@ -71,7 +71,7 @@ class ExplanationService:
         """
         if (cached := self._cache.get(job)) is not None:
             return cached
-        explained = await self._queue.run(user, lambda: self._explain(job))
+        explained = await self._queue.run(user, lambda: self._explain(job), executor=ESTIMATES)
         if explained is not None:
             self._cache[job] = explained
             if len(self._cache) > _MAX_CACHED:

@@ -7,6 +7,7 @@ from auctune.domain import InputError, Money
 from auctune.service.accounts.keys import Principal
 from auctune.service.config.zone import SPOT
 from auctune.service.datasets.repairer import DatasetQuote
+from auctune.service.fair_queue import ESTIMATES
 from auctune.service.jobs.offers import Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import DEADLINE, JobValue, Terms, request_record
@@ -64,6 +65,7 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
         estimate = await self._quoting.run(
             submission.owner,
             lambda: rental.estimate(terms, slots.start, slot, pace, cap),
+            executor=ESTIMATES,
             # Pending jobs are limited by the number of open jobs.
             is_limited=not submission.is_pending,
         )
