@@ -24,7 +24,7 @@ import orjson
 from auctune.domain import InputError, Money
 from auctune.domain.money import STEP, ZERO
 from auctune.service.config.models import BillingConfig
-from auctune.service.fair_queue import in_thread
+from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
 from auctune.service.storage import Queries, Row
@@ -136,8 +136,9 @@ async def export(service: Service, month: Month, user: str | None) -> AsyncItera
     else:
         accounts = [user_account(user)]
     for account in accounts:
-        async for part in _AccountCharges(service, account, month).export():
-            yield part
+        async for part in in_turns(_AccountCharges(service, account, month).export()):
+            if part:
+                yield part
 
 
 class _Kind(StrEnum):
@@ -215,34 +216,36 @@ class _AccountCharges:
         # By day.
         self._sums: dict[datetime, dict[tuple[_Resource, _Kind], _Sum]] = {}
 
-    async def export(self) -> AsyncIterator[bytes]:
-        """Yield the rows of the account in parts, by day, zone and resource.
+    def export(self) -> Iterator[bytes]:
+        """Yield the rows of the account, by day, zone and resource, in parts that take little time.
 
-        Users take turns after each page of charges, and after each part. All sums of the month are
-        in memory: the last charge may be of the first row.
+        A part is empty for a page that was only read. All sums of the month are in memory: the
+        last charge may be of the first row.
         """
-        after, has_more = None, True
+        since, until = self._month.start.timestamp(), self._month.end.timestamp()
+        queries, after, has_more = self._service.queries, None, True
         while has_more:
-            after, has_more = await in_thread(self._read_page, after)
+            page = queries.charges(self._account, since, until, _CHARGES, after)
+            yield from self._load_jobs(queries, page.items)
+            for charge in page.items:
+                self._add(charge)
+                after = charge.id
+            has_more = page.has_more
+            yield b""
         rows = self._rows()
-        while part := await in_thread(lambda: _to_csv(islice(rows, _ROWS))):
+        while part := _to_csv(islice(rows, _ROWS)):
             yield part
 
-    def _read_page(self, after: int | None) -> tuple[int | None, bool]:
-        """Add the charges after an entry; return the last entry, and whether more follow."""
-        since, until = self._month.start.timestamp(), self._month.end.timestamp()
-        queries = self._service.queries
-        page = queries.charges(self._account, since, until, _CHARGES, after)
-        self._load_jobs(queries, page.items)
-        for charge in page.items:
-            self._add(charge)
-            after = charge.id
-        return after, page.has_more
-
-    def _load_jobs(self, queries: Queries, charges: tuple[Charge, ...]) -> None:
+    def _load_jobs(self, queries: Queries, charges: tuple[Charge, ...]) -> Iterator[bytes]:
         jobs = {one.event.job for one in charges if one.event.job is not None}
-        missing = jobs - self._jobs.keys()
-        self._jobs |= {row.id: _job(row) for row in queries.jobs_by_id(missing)}
+        missing, after, has_more = jobs - self._jobs.keys(), None, True
+        while missing and has_more:
+            page = queries.jobs_by_id(missing, after)
+            for row in page.items:
+                self._jobs[row.id] = _job(row)
+                after = row.id
+            if has_more := page.has_more:
+                yield b""
 
     def _add(self, charge: Charge) -> None:
         amount, event = charge.amount * STEP, charge.event

@@ -1,14 +1,15 @@
 """Models that answer: the bases of zones, and each user's own fine-tuned models."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import orjson
 
 from auctune.domain import AuctuneError
 from auctune.service.datasets.start_models import TunedModel, find_tuned_model, tuned_models
-from auctune.service.fair_queue import in_thread
+from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.fine_tuned import PREFIX
 from auctune.service.storage import Queries
@@ -107,21 +108,27 @@ class ModelCatalog:
         self._models.pop(owner, None)
 
     async def _read_models(self, owner: str, jobs: Sequence[str]) -> Mapping[str, TunedModel]:
-        """Return the models of jobs by their ids; those of one owner are read once.
-
-        Users take turns after each page.
-        """
+        """Return the models of jobs by their ids; those of one owner are read once."""
         models = self._models.setdefault(owner, {})
         self._models.move_to_end(owner)
         if len(self._models) > _MAX_OWNERS:
             self._models.popitem(last=False)
-        new = [job for job in jobs if job not in models]
-        for first in range(0, len(new), _PAGE):
-            for row in await in_thread(self._queries.jobs_by_id, new[first : first + _PAGE]):
-                # The job's own; those of checkpoints follow it.
-                for model in list(tuned_models(row.id, orjson.loads(row.body)))[:1]:
-                    models[row.id] = model
+        async for found in in_turns(self._read_new([job for job in jobs if job not in models])):
+            models |= found
         return models
+
+    def _read_new(self, jobs: Sequence[str]) -> Iterator[dict[str, TunedModel]]:
+        for first in range(0, len(jobs), _PAGE):
+            some, after, has_more = jobs[first : first + _PAGE], None, True
+            while has_more:
+                page = self._queries.jobs_by_id(some, after)
+                models = [
+                    (row.id, tuned_models(row.id, orjson.loads(row.body))) for row in page.items
+                ]
+                # The job's own; those of checkpoints follow it.
+                yield {job: one for job, of_job in models for one in islice(of_job, 1)}
+                has_more = page.has_more
+                after = page.items[-1].id if page.items else None
 
     def _base(self, name: str) -> Model:
         uses_vllm = name in self._vllm_bases

@@ -17,8 +17,16 @@ from auctune.service.storage.job_metadata import metadata_conditions
 from auctune.service.storage.tables import entries, events, files, jobs, meta
 
 Item = TypeVar("Item")
+T = TypeVar("T")
 Row = sqlalchemy.Row[*tuple[Any, ...]]
 """A row with the columns of its table as attributes, see `auctune.service.storage.tables`."""
+
+MAX_PAGE_BYTES = 1024 * 1024
+"""A page ends with the row with which its bodies have so many bytes: to read, decode and serialize
+them takes a thread about 50 ms."""
+
+# Rows that are not of the page stay in the database.
+_STREAMED = {"stream_results": True, "max_row_buffer": 10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,11 @@ class FileTotals:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """Part of a list, and whether more follows."""
+    """Part of a list, and whether more follows.
+
+    It has an item if the list goes on, and may have fewer than were asked for: see
+    `MAX_PAGE_BYTES`.
+    """
 
     items: tuple[Item, ...]
     has_more: bool
@@ -163,11 +175,27 @@ class Queries:
         return frozenset(row.id for row in rows)
 
     def events(
-        self, job: str, kinds: Sequence[str], limit: int, after: int | None = None
+        self,
+        limit: int,
+        after: int | None = None,
+        *,
+        job: str | None = None,
+        zone: str | None = None,
+        types: Sequence[str] | None = None,
+        oldest_first: bool = False,
     ) -> Page[EventRow]:
-        """Return a page of a job's events of some types, newest first, after a sequence number."""
-        query = EVENT_COLUMNS.where(events.c.job == job, events.c.type.in_(kinds))
-        page = self._page(query, events.c.seq, limit, after)
+        """Return a page of events, newest first, after a sequence number.
+
+        Other arguments are filters.
+        """
+        query = EVENT_COLUMNS
+        if job is not None:
+            query = query.where(events.c.job == job)
+        if zone is not None:
+            query = query.where(events.c.zone == zone)
+        if types is not None:
+            query = query.where(events.c.type.in_(types))
+        page = self._page(query, events.c.seq, limit, after, oldest_first)
         return Page(tuple(map(read_row, page.items)), page.has_more)
 
     def entries(self, account: str, limit: int, after: int | None = None) -> Page[Row]:
@@ -197,10 +225,20 @@ class Queries:
         query = select(column).where(column.startswith(prefix, autoescape=True)).distinct()
         return [row.account for row in self._read(query.order_by(column))]
 
-    def jobs_by_id(self, names: Collection[str], outside: Collection[str] = ()) -> list[Row]:
-        """Return jobs by their ids, of which there may be a few hundred, outside of some zones."""
-        query = select(jobs).where(jobs.c.id.in_(sorted(names)))
-        return self._read(query.where(jobs.c.zone.not_in(sorted(outside))))
+    def jobs_by_id(
+        self, names: Collection[str], after: str | None = None, outside: Collection[str] = ()
+    ) -> Page[Row]:
+        """Return a page of jobs by their ids, in the order of these.
+
+        Args:
+            names: ids of jobs.
+            after: id that the page follows.
+            outside: zones that the jobs must not be of.
+        """
+        query = select(jobs).where(
+            jobs.c.id.in_(sorted(names)), jobs.c.zone.not_in(sorted(outside))
+        )
+        return self._page(query, jobs.c.id, len(names) + 1, after, is_rising=True)
 
     def job(self, job: str) -> Row | None:
         return next(iter(self._read(select(jobs).where(jobs.c.id == job))), None)
@@ -244,9 +282,9 @@ class Queries:
     def _page(
         self,
         query: Query,
-        key: Column[int],
+        key: Column[T],
         limit: int,
-        after: int | None,
+        after: T | None,
         is_rising: bool = False,
     ) -> Page[Row]:
         if limit < 1:
@@ -254,8 +292,19 @@ class Queries:
         if after is not None:
             query = query.where(key > after if is_rising else key < after)
         # One row more shows whether more follows.
-        rows = self._read(query.order_by(key if is_rising else key.desc()).limit(limit + 1))
-        return Page(tuple(rows[:limit]), len(rows) > limit)
+        query = query.order_by(key if is_rising else key.desc()).limit(limit + 1)
+        rows: list[Row] = []
+        size = 0
+        with (
+            self._reader.connect() as connection,
+            connection.execute(query, execution_options=_STREAMED) as stored,
+        ):
+            for row in stored:
+                if len(rows) == limit or size >= MAX_PAGE_BYTES:
+                    return Page(tuple(rows), has_more=True)
+                rows.append(row)
+                size += len(getattr(row, "body", b""))
+        return Page(tuple(rows), has_more=False)
 
     def _cursor(self, table: Table, owner: str | None, after: str | None) -> int | None:
         if after is None:

@@ -1,11 +1,15 @@
 """Lists by page: whose, from where, and what is refused. Order and completeness: tests/property."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from sqlalchemy import select
 
 from auctune.domain import InputError
 from auctune.service.storage import Committer, Queries, Store, WriteBatch
 from auctune.service.storage.job_metadata import metadata_conditions, metadata_rows
+from auctune.service.storage.queries import MAX_PAGE_BYTES, Page
 from auctune.service.storage.tables import entries, events, files, job_metadata, jobs
 from support.store_rows import entry_rows, event_row, file_row, job_row, write
 
@@ -97,6 +101,42 @@ def test_balances_are_sums_by_account(pages: Queries) -> None:
     assert pages.balances(["market", "user:eve"]) == {"market": 1000}
     assert pages.balances(since=3.0) == {"market": 700, "user:ada": -700}
     assert pages.balances([]) == {}
+
+
+def test_a_page_ends_early_where_its_rows_are_large(pages: Queries, committer: Committer) -> None:
+    half, seqs = b"x" * (MAX_PAGE_BYTES // 2), range(11, 16)
+    unit = WriteBatch()
+    for seq in seqs:
+        unit.insert(events, event_row(seq, job=f"c{seq}", body=half, at=1e9))
+        unit.insert(entries, *entry_rows(10 * seq, seq, amount=1))
+        unit.upsert(jobs, {**job_row(f"c{seq}", seq, "c"), "body": half})
+    unit.insert(events, event_row(16, job="c11", body=3 * half), event_row(17, job="c11"))
+    assert write(committer, unit) == [None]
+
+    def sizes(read: Callable[[Any], Page[Any]], place: Callable[[Any], Any]) -> list[int]:
+        found, after, has_more = [], None, True
+        while has_more:
+            page = read(after)
+            found.append(len(page.items))
+            after, has_more = place(page.items[-1]), page.has_more
+        return found
+
+    assert sizes(lambda after: pages.jobs("c", 100, after), lambda row: row.id) == [2, 2, 1]
+    names = [f"c{seq}" for seq in seqs]
+    by_id = sizes(lambda after: pages.jobs_by_id(names, after), lambda row: row.id)
+    assert by_id == [2, 2, 1]
+    charged = sizes(
+        lambda after: pages.charges("user:ada", 1e9, 2e9, 100, after), lambda charge: charge.id
+    )
+    assert charged == [2, 2, 1]
+    # Not less than one row, however large.
+    of_job = sizes(lambda after: pages.events(100, after, job="c11"), lambda event: event.seq)
+    assert of_job == [2, 1]
+    of_zone = sizes(
+        lambda after: pages.events(100, after or 10, zone="north", oldest_first=True),
+        lambda event: event.seq,
+    )
+    assert of_zone == [2, 2, 2, 1]
 
 
 def test_jobs_are_found_by_their_metadata_through_an_index(
