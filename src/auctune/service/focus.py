@@ -223,13 +223,14 @@ class _AccountCharges:
         last charge may be of the first row.
         """
         since, until = self._month.start.timestamp(), self._month.end.timestamp()
-        queries, after, has_more = self._service.queries, None, True
+        queries, has_more = self._service.queries, True
+        after: Charge | None = None
         while has_more:
             page = queries.charges(self._account, since, until, _CHARGES, after)
             yield from self._load_jobs(queries, page.items)
             for charge in page.items:
                 self._add(charge)
-                after = charge.id
+                after = charge
             has_more = page.has_more
             yield b""
         rows = self._rows()
