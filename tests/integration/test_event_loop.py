@@ -14,12 +14,12 @@ from auctune.service.storage.committer import durable
 from auctune.service.storage.job_metadata import metadata_rows
 from auctune.service.storage.queries import MAX_PAGE_BYTES
 from support.page_visitor import PageVisitor
-from support.serving import Served, serving
+from support.serving import Served, make_file, serving
 from support.store_rows import answer_rows, event_row
 
 pytestmark = pytest.mark.slow
 
-NUM_JOBS, NUM_FILES, NUM_CHARGES = 10_000, 9_900, 10_000
+NUM_JOBS, NUM_FILES, NUM_CHARGES, NUM_MODELS = 10_000, 9_900, 10_000, 5_000
 NUM_LONG_SLOTS, NUM_STEPS = 100, 5_000
 LONG_JOB = f"ftjob-{0:024}"
 METADATA = {f"key {number}": "x" * 512 for number in range(16)}
@@ -27,11 +27,11 @@ METADATA = {f"key {number}": "x" * 512 for number in range(16)}
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A market in which Ada has many ended jobs with large metadata, files and charges.
+    """A market in which Ada has many ended jobs with large metadata, models, files and charges.
 
     One of the jobs was trained in long slots.
     """
-    with serving(tmp_path_factory.mktemp("market")) as served:
+    with serving(tmp_path_factory.mktemp("market"), make_file(files=50_000)) as served:
         key = served.key("ada")
         client, file = served.client(key), served.upload(key)
         client.files.wait_for_processing(file, poll_interval=0.05)
@@ -49,17 +49,27 @@ async def _fill(served: Served, job: str, file: str) -> None:
     of_job, of_file = service.queries.job(job), service.queries.file(file)
     assert of_job is not None
     assert of_file is not None
+    ended, names = orjson.loads(of_job.body), []
     for part in range(NUM_JOBS // 500):
         batch = WriteBatch()
         for seq in range(first := service.committer.next_seq(500), first + 500):
             name = LONG_JOB if (part, seq) == (0, first) else f"ftjob-{seq:024}"
             batch.insert(tables.events, event_row(seq, "closed", name, type="slot.started"))
-            batch.upsert(tables.jobs, {**of_job._asdict(), "id": name, "seq": seq})
+            names.append(name)
+            body = orjson.dumps({**ended, "files": [adapter_of(name)]})
+            row = {**of_job._asdict(), "id": name, "seq": seq, "body": body}
+            batch.upsert(tables.jobs, row)
             batch.insert(tables.job_metadata, *metadata_rows(seq, of_job.owner, METADATA))
         await durable(service.committer, batch)
     batch = WriteBatch()
     for seq in range(first := service.committer.next_seq(NUM_FILES), first + NUM_FILES):
         batch.upsert(tables.files, {**of_file._asdict(), "id": f"file-{seq:024}", "seq": seq})
+    await durable(service.committer, batch)
+    batch, first = WriteBatch(), service.committer.next_seq(NUM_MODELS)
+    for seq, job in zip(range(first, first + NUM_MODELS), names, strict=False):
+        result = {"id": adapter_of(job), "seq": seq, "filename": f"{job}.zip"}
+        result["purpose"] = "fine-tune-results"
+        batch.upsert(tables.files, {**of_file._asdict(), **result})
     await durable(service.committer, batch)
     batch, first = WriteBatch(), service.committer.next_seq(3 * NUM_CHARGES)
     for number in range(NUM_CHARGES):
@@ -72,6 +82,10 @@ async def _fill(served: Served, job: str, file: str) -> None:
         event = event_row(seq, "closed", LONG_JOB, type="job.trained", body=body)
         batch.insert(tables.events, event)
     await durable(service.committer, batch)
+
+
+def adapter_of(job: str) -> str:
+    return f"file-{job.removeprefix('ftjob-')}adapter"
 
 
 def long_slot() -> dict[str, Any]:
@@ -149,6 +163,7 @@ def ask_all(served: Served) -> None:
                 assert status < 500, (path, status)
                 asked += status == 200
         assert asked > 20
+        assert len(user.get("/v1/models").json()["data"]) > NUM_MODELS
         for pair, count in (({"no such key": "x"}, 0), ({"key 1": "x" * 512}, 100)):
             params = {f"metadata[{name}]": value for name, value in pair.items()} | {"limit": 100}
             found = user.get("/v1/fine_tuning/jobs", params=params)

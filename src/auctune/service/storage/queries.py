@@ -182,20 +182,6 @@ class Queries:
         )
         return self._read(query.order_by(files.c.seq))
 
-    def result_ids(self, owner: str) -> frozenset[str]:
-        """Return the ids of an owner's results that are not deleted."""
-        query = select(files.c.id).where(
-            files.c.owner == owner,
-            files.c.purpose == "fine-tune-results",
-            files.c.deleted_at.is_(None),
-        )
-        return frozenset(row.id for row in self._read(query))
-
-    def succeeded(self, owner: str) -> list[str]:
-        """Return the ids of an owner's jobs that have succeeded, newest first."""
-        query = select(jobs.c.id).where(jobs.c.owner == owner, jobs.c.status == "succeeded")
-        return [row.id for row in self._read(query.order_by(jobs.c.seq.desc()))]
-
     def file_totals(self, owner: str) -> FileTotals:
         """Return the totals of an owner's files, without deleted ones."""
         total = cast(func.sum(files.c.bytes), BigInteger)
