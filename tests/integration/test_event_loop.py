@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -11,20 +12,26 @@ from auctune.service.page.app import page_routes
 from auctune.service.storage import WriteBatch, tables
 from auctune.service.storage.committer import durable
 from auctune.service.storage.job_metadata import metadata_rows
+from auctune.service.storage.queries import MAX_PAGE_BYTES
 from support.page_visitor import PageVisitor
-from support.serving import Served, serving
-from support.store_rows import event_row
+from support.serving import Served, make_file, serving
+from support.store_rows import answer_rows, event_row
 
 pytestmark = pytest.mark.slow
 
-NUM_JOBS, NUM_FILES = 10_000, 9_900
+NUM_JOBS, NUM_FILES, NUM_CHARGES, NUM_MODELS = 10_000, 9_900, 10_000, 5_000
+NUM_LONG_SLOTS, NUM_STEPS = 100, 5_000
+LONG_JOB = f"ftjob-{0:024}"
 METADATA = {f"key {number}": "x" * 512 for number in range(16)}
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A market in which Ada has many ended jobs with large metadata, and many files."""
-    with serving(tmp_path_factory.mktemp("market")) as served:
+    """A market in which Ada has many ended jobs with large metadata, models, files and charges.
+
+    One of the jobs was trained in long slots.
+    """
+    with serving(tmp_path_factory.mktemp("market"), make_file(files=50_000)) as served:
         key = served.key("ada")
         client, file = served.client(key), served.upload(key)
         client.files.wait_for_processing(file, poll_interval=0.05)
@@ -42,18 +49,51 @@ async def _fill(served: Served, job: str, file: str) -> None:
     of_job, of_file = service.queries.job(job), service.queries.file(file)
     assert of_job is not None
     assert of_file is not None
-    for _ in range(NUM_JOBS // 500):
+    ended, names = orjson.loads(of_job.body), []
+    for part in range(NUM_JOBS // 500):
         batch = WriteBatch()
         for seq in range(first := service.committer.next_seq(500), first + 500):
-            name = f"ftjob-{seq:024}"
+            name = LONG_JOB if (part, seq) == (0, first) else f"ftjob-{seq:024}"
             batch.insert(tables.events, event_row(seq, "closed", name, type="slot.started"))
-            batch.upsert(tables.jobs, {**of_job._asdict(), "id": name, "seq": seq})
+            names.append(name)
+            body = orjson.dumps({**ended, "files": [adapter_of(name)]})
+            row = {**of_job._asdict(), "id": name, "seq": seq, "body": body}
+            batch.upsert(tables.jobs, row)
             batch.insert(tables.job_metadata, *metadata_rows(seq, of_job.owner, METADATA))
         await durable(service.committer, batch)
     batch = WriteBatch()
     for seq in range(first := service.committer.next_seq(NUM_FILES), first + NUM_FILES):
         batch.upsert(tables.files, {**of_file._asdict(), "id": f"file-{seq:024}", "seq": seq})
     await durable(service.committer, batch)
+    batch, first = WriteBatch(), service.committer.next_seq(NUM_MODELS)
+    for seq, job in zip(range(first, first + NUM_MODELS), names, strict=False):
+        result = {"id": adapter_of(job), "seq": seq, "filename": f"{job}.zip"}
+        result["purpose"] = "fine-tune-results"
+        batch.upsert(tables.files, {**of_file._asdict(), **result})
+    await durable(service.committer, batch)
+    batch, first = WriteBatch(), service.committer.next_seq(3 * NUM_CHARGES)
+    for number in range(NUM_CHARGES):
+        model = f"model {number}"
+        event, of_event = answer_rows(first + 3 * number, "ada", service.now(), model)
+        batch.insert(tables.events, event).insert(tables.entries, *of_event)
+    await durable(service.committer, batch)
+    batch, body = WriteBatch(), orjson.dumps(long_slot())
+    for seq in range(first := service.committer.next_seq(NUM_LONG_SLOTS), first + NUM_LONG_SLOTS):
+        event = event_row(seq, "closed", LONG_JOB, type="job.trained", body=body)
+        batch.insert(tables.events, event)
+    await durable(service.committer, batch)
+
+
+def adapter_of(job: str) -> str:
+    return f"file-{job.removeprefix('ftjob-')}adapter"
+
+
+def long_slot() -> dict[str, Any]:
+    """The body of an event `job.trained` with many steps."""
+    losses = [[step, 8 * step, 3200 * step, 2 / (1 + step), 0.5] for step in range(NUM_STEPS)]
+    result = {"rows": 10, "total_rows": 20, "tokens": 100, "steps": 10, "losses": losses}
+    more: dict[str, Any] = {"state": "suspended", "note": None, "validation": []}
+    return {"node": "default-0", "slot": 3, "seconds": 50.0, "result": result | more}
 
 
 def long_steps(served: Served) -> dict[str, float]:
@@ -86,6 +126,22 @@ def test_no_page_holds_the_event_loop(filled: Served) -> None:
     assert long_steps(filled) == {}
 
 
+def test_a_page_of_events_of_long_slots_ends_early(filled: Served) -> None:
+    found, sizes, has_more = [], [], True
+    path, params = f"/v1/fine_tuning/jobs/{LONG_JOB}/events", {"limit": "100"}
+    with filled.http(filled.key("ada")) as http:
+        while has_more:
+            answer = http.get(path, params=params)
+            page = answer.json()
+            sizes.append(len(answer.content))
+            found += page["data"]
+            params["after"], has_more = found[-1]["id"], page["has_more"]
+        stream = http.get(f"{path}/stream").text
+    assert len(found) == NUM_LONG_SLOTS == stream.count("event: job.trained")
+    assert {len(event["data"]["steps"]) for event in found} == {NUM_STEPS}
+    assert max(sizes) < 4 * MAX_PAGE_BYTES < sum(sizes) / 10
+
+
 def ask_all(served: Served) -> None:
     """Ask all routes of the API that read, with their largest limits, and some that do more."""
     key = served.key("ada")
@@ -94,7 +150,7 @@ def ask_all(served: Served) -> None:
         files = user.get("/v1/files", params={"limit": 10_000}).json()["data"]
         assert (len(jobs), len(files)) == (100, 100)
         document = operator.get("/openapi.json").json()
-        named = _Named(job_id=jobs[-1]["id"], file_id=files[-1]["id"], zone_id="default")
+        named = _Named(job_id=LONG_JOB, file_id=files[-1]["id"], zone_id="default")
         asked = 0
         for path, methods in document["paths"].items():
             if "get" not in methods or path.endswith("/stream"):
@@ -107,6 +163,7 @@ def ask_all(served: Served) -> None:
                 assert status < 500, (path, status)
                 asked += status == 200
         assert asked > 20
+        assert len(user.get("/v1/models").json()["data"]) > NUM_MODELS
         for pair, count in (({"no such key": "x"}, 0), ({"key 1": "x" * 512}, 100)):
             params = {f"metadata[{name}]": value for name, value in pair.items()} | {"limit": 100}
             found = user.get("/v1/fine_tuning/jobs", params=params)
@@ -121,9 +178,7 @@ def ask_all(served: Served) -> None:
 def visit_all(served: Served) -> None:
     """Visit all pages, as their user and as an operator."""
     visitors = PageVisitor(served, served.key("ada")), PageVisitor(served, served.operator)
-    with served.http(served.key("ada")) as user:
-        job = user.get("/v1/fine_tuning/jobs").json()["data"][0]["id"]
-    named = _Named(job_id=job, zone_id="default", name="page.css")
+    named = _Named(job_id=LONG_JOB, zone_id="default", name="page.css")
     for path, method, _ in page_routes():
         if method == "GET" and not path.endswith("/news"):
             for visitor in visitors:

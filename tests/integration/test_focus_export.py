@@ -11,11 +11,12 @@ import os
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -24,11 +25,15 @@ from auctune.domain.money import STEP
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.models import BillingConfig
 from auctune.service.focus import COLUMNS
+from auctune.service.storage import WriteBatch, tables
+from auctune.service.storage.committer import durable
 from support.metered_shop import OWNED, POOL, RENTED, Pool, ask, rented_slot
 from support.recorded_logs import add_charges, moments, opened, refold, unpack
 from support.serving import Clock, Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
+from support.store_rows import answer_rows
 from support.typing_as import typing_as
+from support.waits import WAIT_SECONDS, poll
 
 pytest_plugins = ["support.tiny_bases"]
 
@@ -177,9 +182,10 @@ def test_all_months_together_are_what_each_user_owes(billed: Billed) -> None:
 def test_a_month_has_the_entries_of_that_month(billed: Billed) -> None:
     midnight = datetime.fromisoformat("2027-02-01T00:00:00+00:00").timestamp()
     queries = billed.served.service.queries
-    later = sum(
-        units for name, units in queries.balances(since=midnight).items() if name[:5] == "user:"
-    )
+    entries = [
+        one for name in owed(billed.served) for one in queries.entries(f"user:{name[0]}", 100).items
+    ]
+    later = sum(entry.amount for entry in entries if entry.at >= midnight)
     rows = export(billed.served, billed.served.operator, FEBRUARY)
     assert sum(costs(rows).values()) == later * STEP < 0
     assert {row["BillingPeriodStart"] for row in rows} == {"2027-02-01T00:00:00Z"}
@@ -304,6 +310,83 @@ def test_the_command_writes_a_whole_file_or_none(
     expected = "auctune ledger export --limit ..."
     assert (code, lines) == (2, [f"auctune: --limit: is before export; expected {expected}"])
     assert "all accounts" in auctune("ledger")[1]
+
+
+NUM_CHARGES = 1500
+
+
+@dataclass
+class Turns:
+    """Turns of the threads that read; an export's pages are held until the test lets them go on.
+
+    Attributes:
+        pages: pages of charges that were read in each turn.
+    """
+
+    served: Served
+    pages: list[int] = field(default_factory=list)
+    begun: Event = field(default_factory=Event)
+    go_on: Event = field(default_factory=Event)
+
+
+@pytest.fixture
+def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
+    """Those of a market in which Ada was charged for an answer of each of many models."""
+    with serving(tmp_path) as served:
+        served.key("ada")
+        service, found = served.service, Turns(served)
+
+        async def fill() -> None:
+            batch, first = WriteBatch(), service.committer.next_seq(3 * NUM_CHARGES)
+            for number in range(NUM_CHARGES):
+                seq, at = first + 3 * number, service.now() + 60 * number
+                event, of_event = answer_rows(seq, "ada", at, f"model {number}")
+                batch.insert(tables.events, event).insert(tables.entries, *of_event)
+            await durable(service.committer, batch)
+
+        served.run(fill)
+        read, run = service.queries.charges, service.reads.run
+
+        def held(*args: Any) -> Any:
+            found.pages[-1] += 1
+            found.begun.set()
+            assert found.go_on.wait(WAIT_SECONDS)
+            return read(*args)
+
+        async def counted(user: str, work: Callable[[], Any]) -> Any:
+            def turn() -> Any:
+                found.pages.append(0)
+                return work()
+
+            return await run(user, turn)
+
+        monkeypatch.setattr(service.queries, "charges", held)
+        monkeypatch.setattr(service.reads, "run", counted)
+        yield found
+        found.go_on.set()
+
+
+def test_others_read_between_the_pages_of_an_export(turns: Turns) -> None:
+    turns.go_on.set()
+    assert len(export(turns.served, turns.served.users["ada"])) == NUM_CHARGES
+    assert sum(turns.pages) == NUM_CHARGES / 500
+    assert max(turns.pages) == 1
+    # Rows are written in turns too.
+    assert turns.pages.count(0) > NUM_CHARGES / 500
+
+
+def test_an_export_ends_when_its_client_leaves(turns: Turns) -> None:
+    service = turns.served.service
+    with (
+        turns.served.http(turns.served.users["ada"]) as http,
+        http.stream("GET", "/v1/ledger/focus") as answer,
+    ):
+        assert answer.status_code == 200
+        assert turns.begun.wait(WAIT_SECONDS)
+    poll(lambda: "ada" in service.gate.used, "the end of the request")
+    turns.go_on.set()
+    turns.served.run(lambda: service.reads.run("ada", lambda: None))
+    assert sum(turns.pages) == 1
 
 
 TIME = re.compile(r"20\d\d-\d\d-\d\dT00:00:00Z")

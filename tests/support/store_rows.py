@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any
 
+import orjson
 from sqlalchemy import Table, select
 
 from auctune.service.storage import Committer, Store, WriteBatch
@@ -70,6 +71,20 @@ def entry_rows(first: int, seq: int, amount: int, at: float = 1e9) -> list[dict[
     return [
         {"id": first, "account": "user:ada", "amount": -amount, **shared},
         {"id": first + 1, "account": "market", "amount": amount, **shared},
+    ]
+
+
+def answer_rows(
+    seq: int, user: str, at: float, model: str = "tiny"
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The event of a charge for an answer, and its two entries; they take three numbers."""
+    used = {"user": user, "key": "key-1", "model": model, "price": "0.0100", "amount": "0.0001"}
+    counts = {"prompt_tokens": 2, "completion_tokens": 8, "carried": None}
+    body = orjson.dumps({**used, **counts})
+    shared = {"seq": seq, "job": None, "at": at}
+    return event_row(seq, "default", at=at, type="tokens.used", body=body), [
+        {"id": seq + 1, "account": f"user:{user}", "amount": 1, **shared},
+        {"id": seq + 2, "account": "revenue", "amount": -1, **shared},
     ]
 
 

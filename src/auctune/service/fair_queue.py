@@ -7,7 +7,7 @@ gate when it begins to wait for something else.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -281,3 +281,12 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     if request is None or request.user is None:
         return await asyncio.to_thread(work, *args, **kwargs)
     return await request.reads.run(request.user, partial(work, *args, **kwargs))
+
+
+async def in_turns(parts: Iterator[T]) -> AsyncIterator[T]:
+    """Yield the items of a long read, none of which is None: each is read `in_thread`.
+
+    Other users read between two items, and nothing is read after the caller has been cancelled.
+    """
+    while (part := await in_thread(next, parts, None)) is not None:
+        yield part

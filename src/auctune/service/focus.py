@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -23,7 +24,7 @@ import orjson
 from auctune.domain import InputError, Money
 from auctune.domain.money import STEP, ZERO
 from auctune.service.config.models import BillingConfig
-from auctune.service.fair_queue import in_thread
+from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
 from auctune.service.storage import Queries, Row
@@ -93,7 +94,8 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _TAG = "auctune/"
 _TOKENS = "Tokens"
-_PAGE = 500
+# Each takes a thread some milliseconds.
+_CHARGES, _ROWS = 500, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +136,9 @@ async def export(service: Service, month: Month, user: str | None) -> AsyncItera
     else:
         accounts = [user_account(user)]
     for account in accounts:
-        charges = _AccountCharges(service, account, month)
-        yield await in_thread(charges.read)
+        async for part in in_turns(_AccountCharges(service, account, month).export()):
+            if part:
+                yield part
 
 
 class _Kind(StrEnum):
@@ -210,25 +213,40 @@ class _AccountCharges:
         self._jobs: dict[str, _Resource] = {}
         # By job: all charges of the month, which a refund takes back.
         self._paid: dict[str, _Sum] = {}
-        self._sums: dict[tuple[datetime, _Resource, _Kind], _Sum] = {}
+        # By day.
+        self._sums: dict[datetime, dict[tuple[_Resource, _Kind], _Sum]] = {}
 
-    def read(self) -> bytes:
-        """Return the rows of the account, by day, zone and resource."""
+    def export(self) -> Iterator[bytes]:
+        """Yield the rows of the account, by day, zone and resource, in parts that take little time.
+
+        A part is empty for a page that was only read. All sums of the month are in memory: the
+        last charge may be of the first row.
+        """
         since, until = self._month.start.timestamp(), self._month.end.timestamp()
-        queries, after, has_more = self._service.queries, None, True
+        queries, has_more = self._service.queries, True
+        after: Charge | None = None
         while has_more:
-            page = queries.charges(self._account, since, until, _PAGE, after)
-            self._load_jobs(queries, page.items)
+            page = queries.charges(self._account, since, until, _CHARGES, after)
+            yield from self._load_jobs(queries, page.items)
             for charge in page.items:
                 self._add(charge)
-                after = charge.id
+                after = charge
             has_more = page.has_more
-        return _to_csv(self._rows())
+            yield b""
+        rows = self._rows()
+        while part := _to_csv(islice(rows, _ROWS)):
+            yield part
 
-    def _load_jobs(self, queries: Queries, charges: tuple[Charge, ...]) -> None:
+    def _load_jobs(self, queries: Queries, charges: tuple[Charge, ...]) -> Iterator[bytes]:
         jobs = {one.event.job for one in charges if one.event.job is not None}
-        missing = jobs - self._jobs.keys()
-        self._jobs |= {row.id: _job(row) for row in queries.jobs_by_id(missing)}
+        missing, after, has_more = jobs - self._jobs.keys(), None, True
+        while missing and has_more:
+            page = queries.jobs_by_id(missing, after)
+            for row in page.items:
+                self._jobs[row.id] = _job(row)
+                after = row.id
+            if has_more := page.has_more:
+                yield b""
 
     def _add(self, charge: Charge) -> None:
         amount, event = charge.amount * STEP, charge.event
@@ -265,23 +283,25 @@ class _AccountCharges:
             self._sum(day, job, _Kind.CORRECTION).amount -= amount - current
 
     def _sum(self, day: datetime, resource: _Resource, kind: _Kind) -> _Sum:
-        return self._sums.setdefault((day, resource, kind), _Sum())
+        return self._sums.setdefault(day, {}).setdefault((resource, kind), _Sum())
 
     def _rows(self) -> Iterator[dict[str, str | None]]:
-        def place(item: tuple[tuple[datetime, _Resource, _Kind], _Sum]) -> tuple[Any, ...]:
-            day, resource, kind = item[0]
+        def place(item: tuple[tuple[_Resource, _Kind], _Sum]) -> tuple[Any, ...]:
+            resource, kind = item[0]
             order = list(_Kind).index(kind)
-            return day, resource.zone, resource.id, resource.key or "", resource.team or "", order
+            return resource.zone, resource.id, resource.key or "", resource.team or "", order
 
-        for (day, resource, kind), total in sorted(self._sums.items(), key=place):
-            yield {
-                **_billing_columns(self._service.billing, self._month),
-                **_cost_columns(total),
-                **_resource_columns(resource, self._user, kind),
-                "ChargePeriodStart": _time(day),
-                "ChargePeriodEnd": _time(day + timedelta(days=1)),
-                "ChargeClass": "Correction" if kind is _Kind.CORRECTION else None,
-            }
+        for day, sums in sorted(self._sums.items()):
+            # A day at a time, as others wait for the interpreter meanwhile.
+            for (resource, kind), total in sorted(sums.items(), key=place):
+                yield {
+                    **_billing_columns(self._service.billing, self._month),
+                    **_cost_columns(total),
+                    **_resource_columns(resource, self._user, kind),
+                    "ChargePeriodStart": _time(day),
+                    "ChargePeriodEnd": _time(day + timedelta(days=1)),
+                    "ChargeClass": "Correction" if kind is _Kind.CORRECTION else None,
+                }
 
 
 def _resource_columns(resource: _Resource, user: str, kind: _Kind) -> dict[str, str | None]:

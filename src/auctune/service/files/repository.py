@@ -382,8 +382,7 @@ class FileRepository:
 
     def _today(self, owner: str) -> FileTotals:
         since = self._now() - _DAY_SECONDS
-        limit = self.limits.uploads_per_day
-        return self._queries.uploads_since(owner, Purpose.TRAINING.value, since, limit)
+        return self._queries.uploads_since(owner, Purpose.TRAINING.value, since)
 
     def _add_to_cache(self, record: FileRecord) -> None:
         self._cache[record.id] = record

@@ -1,21 +1,26 @@
 """Models that answer: the bases of zones, and each user's own fine-tuned models."""
 
+import re
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
 
 from auctune.domain import AuctuneError
-from auctune.service.datasets.start_models import TunedModel, find_tuned_model, tuned_models
-from auctune.service.fair_queue import in_thread
-from auctune.service.files.repository import FileRecord, FileRepository
+from auctune.service.accounts.limits import OPEN
+from auctune.service.datasets.start_models import find_tuned_model, tuned_models
+from auctune.service.fair_queue import in_thread, in_turns
+from auctune.service.files.repository import FileRecord, FileRepository, Purpose
+from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.fine_tuned import PREFIX
-from auctune.service.storage import Queries
+from auctune.service.storage import Queries, Row
+from auctune.service.storage.read_model import Status
 
 _OWNER = "auctune"
-_PAGE = 50
-_MAX_OWNERS = 100
+_PAGE = 200
+_MAX_KNOWN = 100_000
+_ADAPTER = re.compile(rf"({JOB_ID})\.zip")
 
 
 class ModelNotFoundError(AuctuneError):
@@ -49,6 +54,10 @@ class Model:
     uses_vllm: bool = False
 
 
+_Known = dict[str, Model | None]
+"""Models by the files with their adapters; None: it has that of no model that answers."""
+
+
 class ModelCatalog:
     """Finds and lists models.
 
@@ -71,8 +80,8 @@ class ModelCatalog:
         self._vllm_bases = vllm_bases
         self._queries = queries
         self._files = files
-        # By job, of the owners that asked last.
-        self._models: OrderedDict[str, dict[str, TunedModel]] = OrderedDict()
+        # Of the owners that asked last.
+        self._models: OrderedDict[str, _Known] = OrderedDict()
 
     async def find(self, name: str, owner: str) -> Model:
         """Return a base, or a model of the owner, or a checkpoint of one; aliases keep their name.
@@ -91,37 +100,58 @@ class ModelCatalog:
         raise ModelNotFoundError(name)
 
     async def list(self, owner: str) -> list[Model]:
-        """Return all bases, and the owner's models, newest first; checkpoints are not listed."""
-        jobs = await in_thread(self._queries.succeeded, owner)
-        models = await self._read_models(owner, jobs)
-        files = await in_thread(self._queries.result_ids, owner)
-        tuned = [
-            Model(model.name, model.base, model.created_at, owner)
-            for model in map(models.get, jobs)
-            if model is not None and model.file in files and model.base in self._bases
-        ]
-        return [*map(self._base, self._bases), *tuned]
+        """Return all bases, and the owner's models, newest first; checkpoints are not listed.
+
+        They are as many as the owner has adapters stored, and are read by page.
+        """
+        known = self._models.setdefault(owner, {})
+        self._models.move_to_end(owner)
+        while sum(map(len, self._models.values())) > _MAX_KNOWN:
+            self._models.popitem(last=False)
+        models = list(map(self._base, self._bases))
+        async for some in in_turns(self._read_tuned(owner, known)):
+            models += some
+        return models
 
     def forget(self, owner: str) -> None:
         """Forget the names of an owner's models: they have texts that are erased."""
         self._models.pop(owner, None)
 
-    async def _read_models(self, owner: str, jobs: Sequence[str]) -> Mapping[str, TunedModel]:
-        """Return the models of jobs by their ids; those of one owner are read once.
+    def _read_tuned(self, owner: str, known: _Known) -> Iterator[Sequence[Model]]:
+        """Yield the models whose adapters are stored, by page; add what is read to `known`."""
+        after, has_more = None, True
+        while has_more:
+            page = self._queries.files(owner, _PAGE, after, Purpose.RESULT.value)
+            yield from self._read_jobs(owner, page.items, known)
+            yield [model for row in page.items if (model := known.get(row.id)) is not None]
+            has_more = page.has_more
+            after = page.items[-1].id if page.items else None
 
-        Users take turns after each page.
-        """
-        models = self._models.setdefault(owner, {})
-        self._models.move_to_end(owner)
-        if len(self._models) > _MAX_OWNERS:
-            self._models.popitem(last=False)
-        new = [job for job in jobs if job not in models]
-        for first in range(0, len(new), _PAGE):
-            for row in await in_thread(self._queries.jobs_by_id, new[first : first + _PAGE]):
-                # The job's own; those of checkpoints follow it.
-                for model in list(tuned_models(row.id, orjson.loads(row.body)))[:1]:
-                    models[row.id] = model
-        return models
+    def _read_jobs(
+        self, owner: str, results: Sequence[Row], known: _Known
+    ) -> Iterator[Sequence[Model]]:
+        found = ((_ADAPTER.fullmatch(row.filename), row.id) for row in results)
+        files = {match[1]: file for match, file in found if match and file not in known}
+        after, has_more = None, bool(files)
+        while has_more:
+            page = self._queries.jobs_by_id(files, after)
+            for row in page.items:
+                after, file = row.id, files[row.id]
+                # An adapter is stored before its job has ended.
+                if row.status not in OPEN:
+                    known[file] = self._tuned(row, owner, file)
+            has_more = page.has_more
+            yield ()
+
+    def _tuned(self, row: Row, owner: str, file: str) -> Model | None:
+        """Return the model of a job that has ended, if a file has its adapter."""
+        if row.owner != owner or row.status != Status.SUCCEEDED:
+            return None
+        # The job's own; those of checkpoints follow it.
+        model = next(tuned_models(row.id, orjson.loads(row.body)), None)
+        if model is None or model.file != file or model.base not in self._bases:
+            return None
+        return Model(model.name, model.base, model.created_at, owner)
 
     def _base(self, name: str) -> Model:
         uses_vllm = name in self._vllm_bases

@@ -1,7 +1,7 @@
 """Pages of jobs, files and the account."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from urllib.parse import quote
 
@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
 from auctune.service.accounts.limits import OPEN
+from auctune.service.fair_queue import in_turns
 from auctune.service.http.errors import ApiError
 from auctune.service.http.routes import explanations, files, jobs, ledger, zones
 from auctune.service.http.serializers import JSON
@@ -18,6 +19,7 @@ from auctune.service.page.charts import losses_of, metered_of, plan_of_job
 from auctune.service.page.evaluation_views import evaluation_form
 from auctune.service.page.templates import json_of, render
 from auctune.service.request_scope import Use
+from auctune.service.service import Service
 
 
 async def list_files(visit: PageRequest) -> Response:
@@ -138,6 +140,8 @@ def _sites(text: str) -> dict[str, str]:
 
 
 _MAX_EVENT_PAGES = 5
+# Of a page of events: more steps are less than a pixel apart in the chart of losses.
+_MAX_STEPS = 500
 _OPEN = frozenset(str(status) for status in OPEN)
 
 
@@ -166,7 +170,8 @@ async def job_page(visit: PageRequest) -> Response:
     """Show a job."""
     name = visit.param("job_id")
     job = json_of(await jobs.retrieve(visit.service, visit.who, name))
-    events = await _events(visit, name)
+    parts = in_turns(_read_events(visit.service, job["market"]["zone"], name))
+    events = [event async for part in parts for event in part]
     metrics = [event["data"] for event in reversed(events) if event["type"] == "metrics"]
     zone = await _zone(visit, job["market"]["zone"])
     plan = None if zone is None else plan_of_job(job, zone)
@@ -211,16 +216,29 @@ async def _existing(visit: PageRequest, names: list[str]) -> list[JSON]:
     return found
 
 
-async def _events(visit: PageRequest, name: str) -> list[JSON]:
-    events: list[JSON] = []
-    after: str | None = None
-    for _ in range(_MAX_EVENT_PAGES):
-        page = json_of(await jobs.list_events(visit.service, visit.who, name, after, 100))
-        events += page["data"]
-        if not page["has_more"]:
-            break
-        after = events[-1]["id"]
-    return events
+def _read_events(service: Service, zone: str, job: str) -> Iterator[list[JSON]]:
+    """Yield the newest events of a job in parts, newest first, with few of the steps of slots."""
+    after, has_more, num_pages = None, True, 0
+    while has_more and num_pages < _MAX_EVENT_PAGES:
+        page = jobs.read_events(service, zone, job, 100, after)
+        events: list[JSON] = page["data"]
+        slots = [event["data"] for event in events if event["type"] == "metrics"]
+        for slot in slots:
+            slot["steps"] = _thinned(slot["steps"], max(2, _MAX_STEPS // len(slots)))
+        yield events
+        after, has_more = events[-1]["id"] if events else None, page["has_more"]
+        num_pages += 1
+
+
+def _thinned(steps: list[JSON], count: int) -> list[JSON]:
+    """Return about `count` steps, with the last one and those that have a validation loss."""
+    stride = -(-len(steps) // count)
+    last = len(steps) - 1
+    return [
+        step
+        for number, step in enumerate(steps)
+        if (last - number) % stride == 0 or step["valid_loss"] is not None
+    ]
 
 
 async def _zone(visit: PageRequest, name: str) -> JSON | None:

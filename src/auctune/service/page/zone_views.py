@@ -13,7 +13,7 @@ from auctune.pages import NOTHING, percent
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.fair_queue import in_thread
 from auctune.service.http.routes import decisions, ledger, zones
-from auctune.service.http.serializers import JSON
+from auctune.service.http.serializers import JSON, page_view
 from auctune.service.page.auth import PageRequest
 from auctune.service.page.charts import (
     job_names,
@@ -27,9 +27,10 @@ from auctune.service.page.charts import (
 )
 from auctune.service.page.filters import moment, paid
 from auctune.service.page.templates import render
+from auctune.service.service import Service
 
 _HOURS = {"1": 1.0, "24": 24.0, "168": 168.0, "720": 720.0}
-_MAX_BIDS = 1000
+_MAX_BIDS, _PAGE = 1000, 100
 
 
 async def market_page(visit: PageRequest) -> Response:
@@ -42,7 +43,7 @@ async def market_page(visit: PageRequest) -> Response:
     decided: list[JSON] = []
     is_cut = False
     for zone in listed:
-        page = await in_thread(decisions.read_bids, service, zone["id"], _MAX_BIDS)
+        page = await _newest_bids(service, zone["id"])
         decided += page["data"]
         oldest = page["data"][-1]["created_at"] if page["data"] else 0
         is_cut |= page["has_more"] and oldest > history["since"]
@@ -113,9 +114,7 @@ async def zone_page(visit: PageRequest) -> Response:
 
 
 async def _nodes(visit: PageRequest, name: str, prices: JSON) -> JSON:
-    plans = await in_thread(
-        decisions.read_bids, visit.service, name, _MAX_BIDS, statuses=decisions.ADMITTED
-    )
+    plans = await _newest_bids(visit.service, name, decisions.ADMITTED)
     plan = plan_of_zone(plans["data"], prices)
     return {
         "prices": prices,
@@ -123,6 +122,20 @@ async def _nodes(visit: PageRequest, name: str, prices: JSON) -> JSON:
         "plan": await visit.draw(plan),
         "plans": plans["data"],
     }
+
+
+async def _newest_bids(
+    service: Service, zone: str, statuses: tuple[str, ...] | None = None
+) -> JSON:
+    """Return the newest bids of a zone, at most `_MAX_BIDS`; users take turns after each page."""
+    found: list[JSON] = []
+    after, has_more = None, True
+    while has_more and len(found) < _MAX_BIDS:
+        limit = min(_PAGE, _MAX_BIDS - len(found))
+        page = await in_thread(decisions.read_bids, service, zone, limit, after, statuses)
+        found += page["data"]
+        after, has_more = found[-1]["job"] if found else None, page["has_more"]
+    return page_view(found, has_more=has_more)
 
 
 def totals_of(decided: list[JSON]) -> JSON:

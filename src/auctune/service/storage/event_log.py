@@ -113,9 +113,16 @@ class EventLog:
                 return
             after = rows[-1].seq
 
-    def read_job(self, job: str, after: int = 0, limit: int | None = None) -> tuple[EventRow, ...]:
-        """Return events of a job after a sequence number, oldest first, at most `limit`."""
+    def read_job(
+        self, job: str, after: int = 0, limit: int | None = None, type_: str | None = None
+    ) -> tuple[EventRow, ...]:
+        """Return events of a job after a sequence number, oldest first, at most `limit`.
+
+        `type_` is that of the events; None: any.
+        """
         query = EVENT_COLUMNS.where(events.c.job == job, events.c.seq > after)
+        if type_ is not None:
+            query = query.where(events.c.type == type_)
         return tuple(map(read_row, self._read(query.order_by(events.c.seq).limit(limit))))
 
     def last_seq(self, zone: str | None = None) -> int:

@@ -9,16 +9,45 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import sqlalchemy
-from sqlalchemy import BigInteger, Column, Engine, Table, cast, func, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Engine,
+    Table,
+    cast,
+    exists,
+    func,
+    select,
+    tuple_,
+    union_all,
+)
 
 from auctune.domain import InputError
 from auctune.service.storage.event_log import EVENT_COLUMNS, EventRow, Query, read_row
-from auctune.service.storage.job_metadata import metadata_conditions
-from auctune.service.storage.tables import entries, events, files, jobs, meta
+from auctune.service.storage.job_metadata import pair_numbers
+from auctune.service.storage.tables import (
+    balances,
+    entries,
+    events,
+    files,
+    job_metadata,
+    jobs,
+    meta,
+)
 
 Item = TypeVar("Item")
+T = TypeVar("T")
 Row = sqlalchemy.Row[*tuple[Any, ...]]
 """A row with the columns of its table as attributes, see `auctune.service.storage.tables`."""
+
+MAX_PAGE_BYTES = 1024 * 1024
+"""A page ends with the row with which its bodies have so many bytes: to read, decode and serialize
+them takes a thread about 50 ms."""
+
+# Pairs of metadata with as many jobs count as equally rare.
+_MANY = 1000
+# Rows that are not of the page stay in the database.
+_STREAMED = {"stream_results": True, "max_row_buffer": 10}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +60,11 @@ class FileTotals:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """Part of a list, and whether more follows."""
+    """Part of a list, and whether more follows.
+
+    It has an item if the list goes on, and may have fewer than were asked for: see
+    `MAX_PAGE_BYTES`.
+    """
 
     items: tuple[Item, ...]
     has_more: bool
@@ -57,27 +90,61 @@ class Queries:
         owner: str | None,
         limit: int,
         after: str | None = None,
-        zone: str | None = None,
-        statuses: Sequence[str] | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Page[Row]:
-        """Return a page of the jobs of a user, a zone, or with some statuses, newest first.
+        """Return a page of the jobs of a user, newest first.
 
         Args:
-            owner, zone, statuses: that jobs must have; None: any.
+            owner: user id; None: any.
             limit: jobs of the page at most.
             after: job that the page follows, which must be one of the list.
             metadata: that the owner's jobs must have; {}: they must have none; None: any.
         """
-        query = _owned(select(jobs), jobs, owner)
-        if zone is not None:
-            query = query.where(jobs.c.zone == zone)
-        if statuses is not None:
-            query = query.where(jobs.c.status.in_(statuses))
-        if metadata is not None:
-            assert owner is not None
-            query = query.where(*metadata_conditions(owner, metadata))
-        return self._page(query, jobs.c.seq, limit, self._cursor(jobs, owner, after))
+        cursor = self._cursor(jobs, owner, after)
+        if metadata is None:
+            return self._page(_owned(select(jobs), jobs, owner), jobs.c.seq, limit, cursor)
+        assert owner is not None
+        rarest, *others = self._by_rarity(pair_numbers(owner, metadata))
+        same = select(job_metadata.c.seq).where(job_metadata.c.pair == rarest)
+        for number in others:
+            other = job_metadata.alias()
+            same = same.where(
+                exists().where(other.c.seq == job_metadata.c.seq, other.c.pair == number)
+            )
+        newest = _newest(same, job_metadata.c.seq, limit, cursor)
+        query = _owned(select(jobs).where(jobs.c.seq.in_(newest)), jobs, owner)
+        return self._page(query, jobs.c.seq, limit)
+
+    def jobs_of_zone(
+        self,
+        zone: str,
+        limit: int,
+        after: str | None = None,
+        statuses: Sequence[str] | None = None,
+    ) -> Page[Row]:
+        """Return a page of the jobs of a zone, with some statuses or any, newest first."""
+        cursor = self._cursor(jobs, None, after)
+        if statuses is None:
+            return self._page(select(jobs).where(jobs.c.zone == zone), jobs.c.seq, limit, cursor)
+        same = select(jobs.c.seq).where(jobs.c.zone == zone)
+        by_status = [
+            _newest(same.where(jobs.c.status == status), jobs.c.seq, limit, cursor)
+            for status in statuses
+        ]
+        query = select(jobs).where(jobs.c.seq.in_(union_all(*by_status)))
+        return self._page(query, jobs.c.seq, limit)
+
+    def _by_rarity(self, pairs: list[int]) -> list[int]:
+        """Return the numbers of pairs, that with the fewest jobs first; many count as equal."""
+        if len(pairs) == 1:
+            return pairs
+        same = (
+            select(job_metadata.c.seq).where(job_metadata.c.pair == pair).limit(_MANY).subquery()
+            for pair in pairs
+        )
+        counts = (select(func.count()).select_from(some).scalar_subquery() for some in same)
+        (row,) = self._read(select(*counts))
+        return [pair for _, pair in sorted(zip(row, pairs, strict=True))]
 
     def files(
         self,
@@ -99,7 +166,9 @@ class Queries:
         if sha256 is not None:
             query = query.where(files.c.sha256 == sha256)
         if filename is not None:
-            query = query.where(files.c.filename == filename)
+            # An expression has no index: few files have one content, but any number one name.
+            name = files.c.filename if sha256 is None else files.c.filename + ""
+            query = query.where(name == filename)
         cursor = self._cursor(files, owner, after)
         return self._page(query, files.c.seq, limit, cursor, oldest_first)
 
@@ -113,20 +182,6 @@ class Queries:
         )
         return self._read(query.order_by(files.c.seq))
 
-    def result_ids(self, owner: str) -> frozenset[str]:
-        """Return the ids of an owner's results that are not deleted."""
-        query = select(files.c.id).where(
-            files.c.owner == owner,
-            files.c.purpose == "fine-tune-results",
-            files.c.deleted_at.is_(None),
-        )
-        return frozenset(row.id for row in self._read(query))
-
-    def succeeded(self, owner: str) -> list[str]:
-        """Return the ids of an owner's jobs that have succeeded, newest first."""
-        query = select(jobs.c.id).where(jobs.c.owner == owner, jobs.c.status == "succeeded")
-        return [row.id for row in self._read(query.order_by(jobs.c.seq.desc()))]
-
     def file_totals(self, owner: str) -> FileTotals:
         """Return the totals of an owner's files, without deleted ones."""
         total = cast(func.sum(files.c.bytes), BigInteger)
@@ -136,20 +191,12 @@ class Queries:
         ((count, size),) = self._read(query)
         return FileTotals(count, int(size or 0))
 
-    def uploads_since(self, owner: str, purpose: str, since: float, limit: int) -> FileTotals:
-        """Return the totals of an owner's uploads since a unix time, deleted ones included.
-
-        Only the newest `limit` uploads count.
-        """
-        newest = (
-            select(files.c.bytes, files.c.created_at)
-            .where(files.c.owner == owner, files.c.purpose == purpose)
-            .order_by(files.c.seq.desc())
-            .limit(limit)
-            .subquery()
+    def uploads_since(self, owner: str, purpose: str, since: float) -> FileTotals:
+        """Return the totals of an owner's uploads since a unix time, deleted ones included."""
+        total = cast(func.sum(files.c.bytes), BigInteger)
+        query = select(func.count(), total).where(
+            files.c.owner == owner, files.c.purpose == purpose, files.c.created_at >= since
         )
-        total = cast(func.sum(newest.c.bytes), BigInteger)
-        query = select(func.count(), total).where(newest.c.created_at >= since)
         ((count, size),) = self._read(query)
         return FileTotals(count, int(size or 0))
 
@@ -163,11 +210,27 @@ class Queries:
         return frozenset(row.id for row in rows)
 
     def events(
-        self, job: str, kinds: Sequence[str], limit: int, after: int | None = None
+        self,
+        limit: int,
+        after: int | None = None,
+        *,
+        job: str | None = None,
+        zone: str | None = None,
+        types: Sequence[str] | None = None,
+        oldest_first: bool = False,
     ) -> Page[EventRow]:
-        """Return a page of a job's events of some types, newest first, after a sequence number."""
-        query = EVENT_COLUMNS.where(events.c.job == job, events.c.type.in_(kinds))
-        page = self._page(query, events.c.seq, limit, after)
+        """Return a page of events, newest first, after a sequence number.
+
+        Other arguments are filters.
+        """
+        query = EVENT_COLUMNS
+        if job is not None:
+            query = query.where(events.c.job == job)
+        if zone is not None:
+            query = query.where(events.c.zone == zone)
+        if types is not None:
+            query = query.where(events.c.type.in_(types))
+        page = self._page(query, events.c.seq, limit, after, oldest_first)
         return Page(tuple(map(read_row, page.items)), page.has_more)
 
     def entries(self, account: str, limit: int, after: int | None = None) -> Page[Row]:
@@ -176,7 +239,7 @@ class Queries:
         return self._page(query, entries.c.id, limit, after)
 
     def charges(
-        self, account: str, since: float, until: float, limit: int, after: int | None = None
+        self, account: str, since: float, until: float, limit: int, after: Charge | None = None
     ) -> Page[Charge]:
         """Return a page of an account's entries in a period, oldest first, with their events.
 
@@ -185,22 +248,37 @@ class Queries:
         query = (
             EVENT_COLUMNS.add_columns(entries.c.id, entries.c.amount)
             .join(entries, entries.c.seq == events.c.seq)
-            .where(entries.c.account == account, entries.c.at >= since, entries.c.at < until)
+            .where(entries.c.account == account, entries.c.at < until)
         )
-        page = self._page(query, entries.c.id, limit, after, is_rising=True)
+        if after is None:
+            query = query.where(entries.c.at >= since)
+        else:
+            place = tuple_(entries.c.at, entries.c.id)
+            query = query.where(place > (after.event.at, after.id))
+        page = self._first(query.order_by(entries.c.at, entries.c.id), limit)
         charges = (Charge(row.id, row.amount, read_row(row)) for row in page.items)
         return Page(tuple(charges), page.has_more)
 
     def accounts(self, prefix: str) -> list[str]:
         """Return the accounts with entries whose names have a prefix."""
-        column = entries.c.account
-        query = select(column).where(column.startswith(prefix, autoescape=True)).distinct()
+        column = balances.c.account
+        query = select(column).where(column.startswith(prefix, autoescape=True))
         return [row.account for row in self._read(query.order_by(column))]
 
-    def jobs_by_id(self, names: Collection[str], outside: Collection[str] = ()) -> list[Row]:
-        """Return jobs by their ids, of which there may be a few hundred, outside of some zones."""
+    def jobs_by_id(
+        self, names: Collection[str], after: str | None = None, outside: Collection[str] = ()
+    ) -> Page[Row]:
+        """Return a page of jobs by their ids, in the order of these.
+
+        Args:
+            names: ids of jobs.
+            after: id that the page follows.
+            outside: zones that the jobs must not be of.
+        """
         query = select(jobs).where(jobs.c.id.in_(sorted(names)))
-        return self._read(query.where(jobs.c.zone.not_in(sorted(outside))))
+        if outside:
+            query = query.where(jobs.c.zone.not_in(sorted(outside)))
+        return self._page(query, jobs.c.id, len(names) + 1, after, is_rising=True)
 
     def job(self, job: str) -> Row | None:
         return next(iter(self._read(select(jobs).where(jobs.c.id == job))), None)
@@ -209,17 +287,12 @@ class Queries:
         """Return a file by its id, also a deleted one, or None."""
         return next(iter(self._read(select(files).where(files.c.id == file))), None)
 
-    def balances(
-        self, accounts: Sequence[str] | None = None, since: float | None = None
-    ) -> dict[str, int]:
-        """Return the sums of amounts by account, of these accounts, since a unix time."""
-        total = cast(func.sum(entries.c.amount), BigInteger)
-        query = select(entries.c.account, total).group_by(entries.c.account)
+    def balances(self, accounts: Sequence[str] | None = None) -> dict[str, int]:
+        """Return the sums of amounts by account, of these accounts or all."""
+        query = select(balances)
         if accounts is not None:
-            query = query.where(entries.c.account.in_(accounts))
-        if since is not None:
-            query = query.where(entries.c.at >= since)
-        rows = self._read(query.order_by(entries.c.account))
+            query = query.where(balances.c.account.in_(accounts))
+        rows = self._read(query.order_by(balances.c.account))
         return {account: int(amount) for account, amount in rows}
 
     def account_history(self, since: int, step: int) -> list[tuple[str, int, int]]:
@@ -244,18 +317,33 @@ class Queries:
     def _page(
         self,
         query: Query,
-        key: Column[int],
+        key: Column[T],
         limit: int,
-        after: int | None,
+        after: T | None = None,
         is_rising: bool = False,
     ) -> Page[Row]:
         if limit < 1:
             raise InputError("limit", f"{limit}", "at least 1")
         if after is not None:
             query = query.where(key > after if is_rising else key < after)
+        return self._first(query.order_by(key if is_rising else key.desc()), limit)
+
+    def _first(self, query: Query, limit: int) -> Page[Row]:
+        """Return the first rows of a query as a page."""
         # One row more shows whether more follows.
-        rows = self._read(query.order_by(key if is_rising else key.desc()).limit(limit + 1))
-        return Page(tuple(rows[:limit]), len(rows) > limit)
+        query = query.limit(limit + 1)
+        rows: list[Row] = []
+        size = 0
+        with (
+            self._reader.connect() as connection,
+            connection.execute(query, execution_options=_STREAMED) as stored,
+        ):
+            for row in stored:
+                if len(rows) == limit or size >= MAX_PAGE_BYTES:
+                    return Page(tuple(rows), has_more=True)
+                rows.append(row)
+                size += len(getattr(row, "body", b""))
+        return Page(tuple(rows), has_more=False)
 
     def _cursor(self, table: Table, owner: str | None, after: str | None) -> int | None:
         if after is None:
@@ -275,6 +363,17 @@ def read_values(reader: Engine, prefix: str) -> dict[str, str]:
     query = select(meta).where(meta.c.name.startswith(prefix, autoescape=True))
     with reader.connect() as connection:
         return {row.name.removeprefix(prefix): row.value for row in connection.execute(query)}
+
+
+def _newest(chosen: Query, key: Column[int], limit: int, after: int | None) -> Query:
+    """Return the numbers of a page, and one more, that is read along an index.
+
+    Rows of jobs are read by these: they would be sorted with their bodies.
+    """
+    if after is not None:
+        chosen = chosen.where(key < after)
+    some = chosen.order_by(key.desc()).limit(limit + 1).subquery()
+    return select(*some.columns)
 
 
 def _owned(query: Query, table: Table, owner: str | None) -> Query:

@@ -9,8 +9,9 @@ that of the log, see `upcasting`.
 | --- | --- |
 | events | event of a zone; append-only |
 | entries | ledger entry; the entries of an event sum to 0; append-only |
+| balances | sum of the entries of an account; a trigger adds each entry to it |
 | jobs | current state of a job, for reading; `seq` is that of its first event |
-| job_metadata | number of a pair of the metadata of a job, for searches |
+| job_metadata | number of a pair of the metadata of a job, or of none, for searches |
 | snapshots | state of a zone after the event `seq` |
 | files | uploaded file or result; `deleted_at` is set when it is deleted |
 | teams, users, keys | accounts; an API key is stored as its hash |
@@ -33,11 +34,13 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.types import TypeEngine
 
 # SQLite checks types in STRICT tables only, which have only its own types.
 WHOLE = BigInteger().with_variant(Integer(), "sqlite")
+_IS_STORED = text("deleted_at IS NULL")
 TIME: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")
 
 metadata = MetaData(
@@ -79,7 +82,8 @@ jobs = Table(
     Column("body", LargeBinary, nullable=False),
     UniqueConstraint("seq"),
     Index(None, "owner", "seq"),
-    Index(None, "zone", "status"),
+    Index(None, "zone", "seq"),
+    Index(None, "zone", "status", "seq"),
     sqlite_strict=True,
 )
 
@@ -102,7 +106,16 @@ entries = Table(
     Column("amount", WHOLE, nullable=False),
     Column("at", TIME, nullable=False),
     Index(None, "account", "id"),
+    Index(None, "account", "at", "id"),
     Index(None, "job"),
+    sqlite_strict=True,
+)
+
+balances = Table(
+    "balances",
+    metadata,
+    Column("account", Text, primary_key=True),
+    Column("amount", WHOLE, nullable=False),
     sqlite_strict=True,
 )
 
@@ -132,7 +145,17 @@ files = Table(
     Column("body", LargeBinary, nullable=False),
     Column("deleted_at", TIME),
     UniqueConstraint("seq"),
-    Index(None, "owner", "seq"),
+    Index(None, "owner", "purpose", "created_at", "bytes"),
+    # An owner may have deleted any number of files.
+    *(
+        Index(None, *columns, sqlite_where=_IS_STORED, postgresql_where=_IS_STORED)
+        for columns in (
+            ("owner", "seq", "bytes"),
+            ("owner", "purpose", "seq"),
+            ("owner", "sha256", "seq"),
+            ("owner", "filename", "seq"),
+        )
+    ),
     sqlite_strict=True,
 )
 

@@ -7,10 +7,26 @@ from auctune.domain import InputError
 from auctune.schema import hyperparameters_of
 from auctune.service.http.requests import read_request
 from auctune.service.jobs.request import JobRequest
-from auctune.service.page.job_views import job_body
+from auctune.service.page.job_views import _thinned, job_body
 
 MODELS = {"north": "tiny", "south": "large"}
 FILE = {"training_file": "file-1"}
+
+
+@pytest.mark.parametrize(("num_steps", "count"), [(0, 5), (4, 5), (5, 5), (6, 5), (5000, 500)])
+def test_of_many_steps_some_are_shown_with_the_last_and_all_validations(
+    num_steps: int, count: int
+) -> None:
+    steps = [
+        {"step": n, "valid_loss": 1.0 if n == num_steps // 3 else None} for n in range(num_steps)
+    ]
+    shown = _thinned(steps, count)
+    assert steps[-1:] == shown[-1:]
+    assert [one for one in steps if one["valid_loss"]] == [
+        one for one in shown if one["valid_loss"]
+    ]
+    assert min(num_steps, count) // 2 <= len(shown) <= count + 1
+    assert num_steps > count or shown == steps
 
 
 def test_an_empty_form_leaves_all_to_the_market() -> None:

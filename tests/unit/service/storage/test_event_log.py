@@ -46,6 +46,9 @@ def test_events_of_a_job_come_oldest_first_after_one_and_up_to_a_number(log: Eve
     assert [event.seq for event in log.read_job("b")] == [5, 15, 25, 35]
     assert [event.seq for event in log.read_job("b", after=5, limit=2)] == [15, 25]
     assert log.read_job("b", after=35) == ()
+    (first, *_) = log.read_job("b")
+    assert log.read_job("b", limit=1, type_=first.type) == (first,)
+    assert log.read_job("b", type_="another") == ()
     assert {event.job for event in log.read_job("a")} == {"a"}
 
 

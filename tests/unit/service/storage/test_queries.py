@@ -1,12 +1,17 @@
 """Lists by page: whose, from where, and what is refused. Order and completeness: tests/property."""
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, func, select
 
 from auctune.domain import InputError
 from auctune.service.storage import Committer, Queries, Store, WriteBatch
-from auctune.service.storage.job_metadata import metadata_conditions, metadata_rows
-from auctune.service.storage.tables import entries, events, files, job_metadata, jobs
+from auctune.service.storage.job_metadata import metadata_rows
+from auctune.service.storage.queries import MAX_PAGE_BYTES, Page
+from auctune.service.storage.tables import entries, events, files, job_metadata, jobs, metadata
 from support.store_rows import entry_rows, event_row, file_row, job_row, write
 
 pytest_plugins = ["support.store_fixtures"]
@@ -95,16 +100,52 @@ def test_entries_of_an_account_come_newest_first(pages: Queries) -> None:
 def test_balances_are_sums_by_account(pages: Queries) -> None:
     assert pages.balances() == {"market": 1000, "user:ada": -1000}
     assert pages.balances(["market", "user:eve"]) == {"market": 1000}
-    assert pages.balances(since=3.0) == {"market": 700, "user:ada": -700}
     assert pages.balances([]) == {}
 
 
+def test_a_page_ends_early_where_its_rows_are_large(pages: Queries, committer: Committer) -> None:
+    half, seqs = b"x" * (MAX_PAGE_BYTES // 2), range(11, 16)
+    unit = WriteBatch()
+    for seq in seqs:
+        unit.insert(events, event_row(seq, job=f"c{seq}", body=half, at=1e9))
+        unit.insert(entries, *entry_rows(10 * seq, seq, amount=1))
+        unit.upsert(jobs, {**job_row(f"c{seq}", seq, "c"), "body": half})
+    unit.insert(events, event_row(16, job="c11", body=3 * half), event_row(17, job="c11"))
+    assert write(committer, unit) == [None]
+
+    def sizes(read: Callable[[Any], Page[Any]], place: Callable[[Any], Any]) -> list[int]:
+        found, after, has_more = [], None, True
+        while has_more:
+            page = read(after)
+            found.append(len(page.items))
+            after, has_more = place(page.items[-1]), page.has_more
+        return found
+
+    assert sizes(lambda after: pages.jobs("c", 100, after), lambda row: row.id) == [2, 2, 1]
+    names = [f"c{seq}" for seq in seqs]
+    by_id = sizes(lambda after: pages.jobs_by_id(names, after), lambda row: row.id)
+    assert by_id == [2, 2, 1]
+    charged = sizes(
+        lambda after: pages.charges("user:ada", 1e9, 2e9, 100, after), lambda charge: charge
+    )
+    assert charged == [2, 2, 1]
+    # Not less than one row, however large.
+    of_job = sizes(lambda after: pages.events(100, after, job="c11"), lambda event: event.seq)
+    assert of_job == [2, 1]
+    of_zone = sizes(
+        lambda after: pages.events(100, after or 10, zone="north", oldest_first=True),
+        lambda event: event.seq,
+    )
+    assert of_zone == [2, 2, 2, 1]
+
+
 def test_jobs_are_found_by_their_metadata_through_an_index(
-    pages: Queries, committer: Committer, store: Store
+    pages: Queries, committer: Committer
 ) -> None:
     both = {"team": "a", "run": "1"}
     unit = WriteBatch()
-    for seq, owner, of_job in ((1, "a", both), (2, "b", both), (3, "a", {"team": "a"})):
+    of_jobs = ((1, "a", both), (2, "b", both), (3, "a", {"team": "a"}), (4, "a", None))
+    for seq, owner, of_job in of_jobs:
         unit.insert(job_metadata, *metadata_rows(seq, owner, of_job))
     assert write(committer, unit) == [None]
     assert ids(pages.jobs("a", limit=9, metadata={"team": "a"})) == ["a3", "a1"]
@@ -114,10 +155,112 @@ def test_jobs_are_found_by_their_metadata_through_an_index(
     assert ids(pages.jobs("a", limit=9, metadata={"team": "b"})) == []
     # A key of one pair and the value of another are no pair.
     assert ids(pages.jobs("a", limit=9, metadata={"team": "1"})) == []
-    if store.reader.dialect.name == "sqlite":
-        query = select(jobs.c.seq).where(*metadata_conditions("a", {"team": "a"}))
-        text = query.compile(store.reader, compile_kwargs={"literal_binds": True})
-        with store.reader.connect() as connection:
-            plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all())
-        assert "SCAN" not in plan
-        assert "ix_job_metadata_pair_seq" in plan
+
+
+BY_OWNER = "ix_files_owner"
+PLANS: dict[str, tuple[Callable[[Queries], object], str]] = {
+    "files": (lambda queries: queries.files("a", 9), f"{BY_OWNER}_seq_bytes (owner=?)"),
+    "files after one": (
+        lambda queries: queries.files("a", 9, "a7", oldest_first=True),
+        f"{BY_OWNER}_seq_bytes (owner=? AND seq>?)",
+    ),
+    "purpose": (
+        lambda queries: queries.files("a", 9, purpose="fine-tune"),
+        f"{BY_OWNER}_purpose_seq (owner=? AND purpose=?)",
+    ),
+    "sha256": (
+        lambda queries: queries.files("a", 9, sha256="00"),
+        f"{BY_OWNER}_sha256_seq (owner=? AND sha256=?)",
+    ),
+    "filename": (
+        lambda queries: queries.files("a", 9, filename="a7.jsonl"),
+        f"{BY_OWNER}_filename_seq (owner=? AND filename=?)",
+    ),
+    "an earlier upload": (
+        lambda queries: queries.files("a", 1, None, "fine-tune", False, "00", "a7.jsonl"),
+        f"{BY_OWNER}_sha256_seq (owner=? AND sha256=?)",
+    ),
+    "totals": (lambda queries: queries.file_totals("a"), f"{BY_OWNER}_seq_bytes (owner=?)"),
+    "uploads": (
+        lambda queries: queries.uploads_since("a", "fine-tune", 1e9),
+        f"COVERING INDEX {BY_OWNER}_purpose_created_at_bytes "
+        "(owner=? AND purpose=? AND created_at>?)",
+    ),
+    "balance": (
+        lambda queries: queries.balances(["user:ada"]),
+        "sqlite_autoindex_balances_1 (account=?)",
+    ),
+    "charges": (
+        lambda queries: queries.charges("user:ada", 1.0, 5.0, 9),
+        "ix_entries_account_at_id (account=? AND at>? AND at<?)",
+    ),
+    "jobs": (lambda queries: queries.jobs("a", 9), "ix_jobs_owner_seq (owner=?)"),
+    "metadata": (
+        lambda queries: queries.jobs("a", 9, "a4", metadata={"team": "a"}),
+        "ix_job_metadata_pair_seq (pair=? AND seq<?)",
+    ),
+    "metadata of few": (
+        lambda queries: queries.jobs("a", 9, "a4", metadata={"no": "such"}),
+        "ix_jobs_owner_seq (owner=? AND seq=?)",
+    ),
+    "no metadata": (
+        lambda queries: queries.jobs("a", 9, metadata={}),
+        "ix_job_metadata_pair_seq (pair=?)",
+    ),
+    "two pairs": (
+        lambda queries: queries.jobs("a", 9, metadata={"team": "a", "run": "1"}),
+        "ix_job_metadata_pair_seq (pair=?)",
+    ),
+    "zone": (lambda queries: queries.jobs_of_zone("north", 9), "ix_jobs_zone_seq (zone=?)"),
+    "open jobs of a zone": (
+        lambda queries: queries.jobs_of_zone("north", 9, statuses=("queued", "running")),
+        "COVERING INDEX ix_jobs_zone_status_seq (zone=? AND status=?)",
+    ),
+    "jobs by id": (
+        lambda queries: queries.jobs_by_id(["a1", "a3"], "a1"),
+        "sqlite_autoindex_jobs_1 (id=?)",
+    ),
+}
+TABLES = re.compile(rf"SCAN ({'|'.join(metadata.tables)})\b")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_what_requests_read_is_found_through_an_index(
+    pages: Queries, store: Store, name: str
+) -> None:
+    if store.reader.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL reads small tables whole")
+    read, index = PLANS[name]
+    statements: list[tuple[str, Any]] = []
+
+    def note(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(store.reader, "before_cursor_execute", note)
+    read(pages)
+    event.remove(store.reader, "before_cursor_execute", note)
+    with store.reader.connect() as connection:
+        plan = [
+            row.detail
+            for statement, parameters in statements
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        ]
+    assert any(detail.endswith(index) for detail in plan), plan
+    assert not any("B-TREE" in detail for detail in plan), plan
+    assert not any(TABLES.match(detail) for detail in plan), plan
+
+
+def test_balances_are_kept_as_entries_are_written(
+    pages: Queries, committer: Committer, store: Store
+) -> None:
+    unit = WriteBatch().insert(events, event_row(21, at=1e9), event_row(22, at=1e9))
+    for number in range(100):
+        unit.insert(entries, *entry_rows(300 + 2 * number, 21 + number % 2, amount=7))
+    failing = WriteBatch().insert(entries, *entry_rows(300, 21, amount=1000))
+    found = write(committer, unit, failing)
+    assert [error is None for error in found] == [True, False]
+    summed = select(entries.c.account, func.sum(entries.c.amount)).group_by(entries.c.account)
+    with store.reader.connect() as connection:
+        sums = {account: int(amount) for account, amount in connection.execute(summed)}
+    assert pages.balances() == sums == {"market": 1700, "user:ada": -1700}
+    assert pages.accounts("user:") == ["user:ada"]

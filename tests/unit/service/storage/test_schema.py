@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from auctune.domain import InputError
 from auctune.service.erasure import erase_words
-from auctune.service.storage import EventLog, Store, open_store, schema, upgrade
+from auctune.service.storage import EventLog, Queries, Store, open_store, schema, upgrade
+from auctune.service.storage.job_metadata import metadata_rows
 from auctune.service.storage.log_version import log_versions
-from auctune.service.storage.tables import events, metadata
+from auctune.service.storage.tables import entries, events, job_metadata, jobs, metadata
 from auctune.service.storage.upcasting import VERSION
-from support.old_logs import write_old_log
+from support.old_logs import make_tables, write_old_log
+from support.store_rows import entry_rows, event_row, job_row
 
 pytest_plugins = ["support.store_fixtures"]
 
@@ -24,8 +26,8 @@ SECOND = '''"""Adds a column."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 
 
 def upgrade() -> None:
@@ -41,7 +43,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "migrations 100%"
     shutil.copytree(Path(schema.__file__).with_name("migrations"), folder)
     monkeypatch.setattr(schema, "_MIGRATIONS", folder)
-    return folder / "versions" / "r0005_note.py"
+    return folder / "versions" / "r0006_note.py"
 
 
 def differences(store: Store) -> list[object]:
@@ -77,7 +79,7 @@ def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
 ) -> None:
     open_store(database).close()
     next_release.write_text(SECOND)
-    with pytest.raises(InputError, match=r"has tables of revision 0004; .*: auctune db upgrade"):
+    with pytest.raises(InputError, match=r"has tables of revision 0005; .*: auctune db upgrade"):
         open_store(database)
     upgrade(database)
     with open_store(database) as store:
@@ -98,6 +100,26 @@ def test_a_log_from_before_events_had_versions_is_read_erased_and_protected(data
         assert [row.body for row in log.read_zone("north", after=1)] == [b"{}"]
         with pytest.raises(DBAPIError, match="append-only"), store.writer.begin():
             store.writer.execute(events.update().values(version=12))
+
+
+def test_an_upgrade_sums_accounts_and_finds_jobs_without_metadata(database: str) -> None:
+    make_tables(database, "0004")
+    rows = [(jobs, job_row(f"job-{seq}", seq)) for seq in (1, 2)]
+    rows += [(entries, row) for seq in (1, 2) for row in entry_rows(10 * seq, seq, amount=seq)]
+    rows += [(job_metadata, row) for row in metadata_rows(2, "ada", {"a": "b"})]
+    engine = create_engine(database)
+    with engine.begin() as connection:
+        connection.execute(events.insert(), [event_row(seq) for seq in (1, 2)])
+        for table, row in rows:
+            connection.execute(table.insert(), row)
+    engine.dispose()
+    upgrade(database)
+    with open_store(database) as store:
+        queries = Queries(store.reader)
+        assert queries.balances() == {"market": 3, "user:ada": -3}
+        for sought, job in (({}, "job-1"), ({"a": "b"}, "job-2")):
+            assert [row.id for row in queries.jobs("ada", 9, metadata=sought).items] == [job]
+        assert differences(store) == []
 
 
 def test_a_log_from_before_version_11_is_refused_and_stays_as_it_was(database: str) -> None:
@@ -121,7 +143,7 @@ def test_a_database_of_a_later_release_is_refused(database: str, next_release: P
     open_store(database).close()
     next_release.unlink()
     for act in (open_store, upgrade):
-        with pytest.raises(InputError, match="has tables of revision 0005; expected at most 0004"):
+        with pytest.raises(InputError, match="has tables of revision 0006; expected at most 0005"):
             act(database)
 
 
@@ -130,5 +152,5 @@ def test_a_database_with_other_tables_in_it_is_left_alone(store: Store, database
         store.writer.exec_driver_sql("DROP TABLE alembic_version")
     store.close()
     for act in (open_store, upgrade):
-        with pytest.raises(InputError, match="holds tables that are not auctune's: entries"):
+        with pytest.raises(InputError, match="holds tables that are not auctune's: balances"):
             act(database)

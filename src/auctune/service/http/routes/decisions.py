@@ -74,7 +74,7 @@ def read_bids(
     """Return a page of the bids of a zone, with some statuses or any, newest first."""
     zone = zone_of(service, zone_id)
     projection = service.projection(zone.name)
-    page = service.queries.jobs(None, limit, after, zone_id, statuses)
+    page = service.queries.jobs_of_zone(zone_id, limit, after, statuses)
     data = [_view(read_job(row), projection, zone.clock) for row in page.items]
     return page_view(data, has_more=page.has_more)
 

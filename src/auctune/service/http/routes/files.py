@@ -1,6 +1,7 @@
 """/v1/files: uploads, and result files of jobs."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -8,7 +9,7 @@ from fastapi.responses import FileResponse, Response
 
 from auctune.service.accounts.keys import Principal
 from auctune.service.event_writer import read_job
-from auctune.service.fair_queue import in_thread
+from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.repository import FileRecord
 from auctune.service.http.auth import CurrentUser, ServiceDep
@@ -125,21 +126,26 @@ async def delete_record(service: Service, record: FileRecord) -> None:
             used = zone.actor.submit(lambda actor: actor.uses_file(record.id))
             if await asyncio.wrap_future(used):
                 raise _file_in_use()
-        if await in_thread(_closed_zone_uses, service, record):
-            raise _file_in_use()
+        async for is_used in in_turns(_closed_zone_uses(service, record)):
+            if is_used:
+                raise _file_in_use()
         await service.files.delete(record)
 
 
-def _closed_zone_uses(service: Service, record: FileRecord) -> bool:
-    """Return whether an open job of a zone that is not in the settings now needs a file."""
-    jobs = service.queries.jobs_by_id(service.open_jobs.open_jobs(record.owner), service.zones)
-    bodies = [read_job(row).body for row in jobs]
-    return any(
-        record.id == body.get("repaired")
-        or record.id
-        in (body["training"].get(name) for name in ("data", "validation", "start_from"))
-        for body in bodies
-    )
+def _closed_zone_uses(service: Service, record: FileRecord) -> Iterator[bool]:
+    """Yield whether open jobs of zones that are not in the settings now need a file, by page."""
+    jobs, after, has_more = service.open_jobs.open_jobs(record.owner), None, True
+    while jobs and has_more:
+        page = service.queries.jobs_by_id(jobs, after, service.zones)
+        bodies = [read_job(row).body for row in page.items]
+        yield any(
+            record.id == body.get("repaired")
+            or record.id
+            in (body["training"].get(name) for name in ("data", "validation", "start_from"))
+            for body in bodies
+        )
+        has_more = page.has_more
+        after = page.items[-1].id if page.items else None
 
 
 def _file_in_use() -> ApiError:

@@ -177,16 +177,16 @@ async def list_events(
 ) -> Response:
     """List the events of a job, newest first."""
     job = await own_job(service, who, job_id)
+    return await json_in_thread(lambda: read_events(service, job.zone, job_id, limit, after))
+
+
+def read_events(service: Service, zone: str, job: str, limit: int, after: str | None) -> JSON:
+    """Return a page of the events of a job of a zone, newest first."""
+    messages = service.projection(zone).messages
     last = None if after is None else int(after.removeprefix("ftevent-"))
-    messages = service.projection(job.zone).messages
-    types = tuple(map(str, messages))
-
-    def read() -> JSON:
-        page = service.queries.events(job_id, types, limit, last)
-        data = [event_view(row, messages) for row in page.items]
-        return page_view(data, has_more=page.has_more)
-
-    return await json_in_thread(read)
+    page = service.queries.events(limit, last, job=job, types=tuple(map(str, messages)))
+    data = [event_view(row, messages) for row in page.items]
+    return page_view(data, has_more=page.has_more)
 
 
 @router.get("/{job_id}/checkpoints", response_model=Page[Checkpoint])

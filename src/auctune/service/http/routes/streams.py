@@ -21,7 +21,7 @@ from auctune.service.http.routes.jobs import own_job
 from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.serializers import JSON, event_view
 from auctune.service.service import Service
-from auctune.service.storage import EventRow
+from auctune.service.storage import EventRow, Page
 from auctune.service.storage.events import EventType
 
 router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
@@ -38,7 +38,7 @@ _STREAM_ROUTE: dict[str, Any] = {
 }
 _ENDS = (EventType.FINISHED, EventType.FAILED, EventType.CANCELLED)
 
-Read = Callable[[int], tuple[EventRow, ...]]
+Read = Callable[[int], Page[EventRow]]
 Show = Callable[[EventRow], JSON | None]
 
 
@@ -56,8 +56,8 @@ async def job_stream(
     service.streams.check(who.key)
     messages = service.projection(job.zone).messages
 
-    def read(seq: int) -> tuple[EventRow, ...]:
-        return service.log.read_job(job_id, seq, _BATCH)
+    def read(seq: int) -> Page[EventRow]:
+        return service.queries.events(_BATCH, seq, job=job_id, oldest_first=True)
 
     def show(row: EventRow) -> JSON | None:
         return event_view(row, messages) if row.type in messages else None
@@ -80,9 +80,8 @@ async def zone_stream(
     zone_of(service, zone_id)
     service.streams.check(who.key)
 
-    def read(seq: int) -> tuple[EventRow, ...]:
-        rows = service.log.read_zone(zone_id, seq, page=_BATCH)
-        return tuple(row for row, _ in zip(rows, range(_BATCH), strict=False))
+    def read(seq: int) -> Page[EventRow]:
+        return service.queries.events(_BATCH, seq, zone=zone_id, oldest_first=True)
 
     start = int(last_event_id) if last_event_id is not None else after
     if start is None:
@@ -114,13 +113,13 @@ async def _events(
         while True:
             changed.clear()
             shown = await in_thread(_read_events, read, show, seq)
-            for row, content in shown:
+            for row, content in shown.items:
                 seq = row.seq
                 if content is not None:
                     yield content
                 if row.job == topic and _is_last(row):
                     return
-            if len(shown) == _BATCH:
+            if shown.has_more:
                 continue
             if is_over:
                 return
@@ -132,10 +131,12 @@ async def _events(
                 return
 
 
-def _read_events(read: Read, show: Show, seq: int) -> list[tuple[EventRow, bytes | None]]:
+def _read_events(read: Read, show: Show, seq: int) -> Page[tuple[EventRow, bytes | None]]:
     """Return the events after a number, each as it is sent, or None if it is not."""
-    shown = [(row, show(row)) for row in read(seq)]
-    return [(row, None if one is None else _event(row, one)) for row, one in shown]
+    page = read(seq)
+    shown = [(row, show(row)) for row in page.items]
+    items = [(row, None if one is None else _event(row, one)) for row, one in shown]
+    return Page(tuple(items), page.has_more)
 
 
 def _is_last(row: EventRow) -> bool:

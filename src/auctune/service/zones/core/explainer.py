@@ -81,8 +81,9 @@ class ExplanationService:
     def _explain(self, job: str) -> DecisionExplanation | None:
         if (cached := self._cache.get(job)) is not None:
             return cached
-        rows = self._log.read_job(job)
-        decided = next((read_event(row) for row in rows if row.type == EventType.DECIDED), None)
+        # Other events can be large: a job has hundreds of steps in each slot.
+        rows = self._log.read_job(job, limit=1, type_=EventType.DECIDED)
+        decided = next(map(read_event, rows), None)
         if decided is None or decided.zone not in self._explainers:
             return None
         return self._explainers[decided.zone].explain(decided)
