@@ -19,6 +19,7 @@ from auctune.service.request_scope import RequestScope, request_scope
 from auctune.service.service import _REQUESTS_AT_WORK
 from support.page_visitor import PageVisitor
 from support.serving import Served, make_file, serving
+from support.waits import poll
 
 pytest_plugins = ["support.served_market"]
 
@@ -52,6 +53,30 @@ def test_all_keys_of_a_user_share_its_open_requests_and_a_refusal_says_when_to_c
         assert refused.status_code == 429
         assert refused.json()["error"]["message"] == "you have 2 open requests, the maximum"
         assert int(refused.headers["retry-after"]) >= 1
+
+
+def test_a_stream_of_the_page_is_an_open_request_until_it_ends(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file(requests=1)) as served:
+        key = served.key("ada")
+        ada, file = PageVisitor(served, key), served.upload(key)
+        job = served.bid(served.client(key), file).id
+        with ada.http.stream("GET", f"/page/jobs/{job}/news") as told:
+            assert told.status_code == 200
+            assert ada.http.get("/page/files").status_code == 429
+        poll(lambda: ada.http.get("/page/files").status_code == 200)
+
+
+def test_the_examination_of_an_upload_counts_though_its_request_has_ended(served: Served) -> None:
+    key = served.key("sends")
+    served.upload(key)
+    gate = served.service.gate
+    poll(lambda: gate.used["sends"].process_seconds > 0)
+    late = gate.used["sends"].cost - gate._charged["sends"]
+    assert late > 0
+    before = gate._charged["sends"]
+    with served.http(key) as http:
+        http.get("/v1/zones")
+    assert gate._charged["sends"] >= before + late
 
 
 def test_what_each_user_has_used_is_in_the_metrics_and_ones_own_on_the_page(

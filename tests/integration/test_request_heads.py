@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -279,6 +281,16 @@ def test_a_client_that_does_not_read_its_answer_is_left(impatient: Served) -> No
         assert len(heard(line)) < len(rows)
 
 
+class Highest(Counter[str]):
+    """Counts, and the highest that there was."""
+
+    highest = 0
+
+    def __setitem__(self, name: str, count: int) -> None:
+        self.highest = max(self.highest, count)
+        super().__setitem__(name, count)
+
+
 def test_what_clients_of_a_user_have_not_read_is_bounded(tmp_path: Path) -> None:
     with serving(tmp_path) as served, contextlib.ExitStack() as stack:
         gate, place = served.service.gate, urlsplit(served.url)
@@ -292,23 +304,34 @@ def test_what_clients_of_a_user_have_not_read_is_bounded(tmp_path: Path) -> None
                     json={**bid, "market": {"bid": "1", "deadline": "+20m"}},
                 )
                 assert answer.is_success, answer.text
-        gate.max_unsent = 256 * 1024
-        line = stack.enter_context(socket.socket())
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        line.settimeout(60)
-        line.connect((place.hostname, place.port))
+            size = len(http.get("/v1/fine_tuning/jobs?limit=100").content)
+        gate.max_unsent, gate._unsent = size // 2, Highest()
         said = "GET /v1/fine_tuning/jobs?limit=100 HTTP/1.1\r\nHost: a\r\n"
         said += f"Authorization: Bearer {key}\r\n"
-        # More than the socket takes.
-        line.sendall(f"{said}\r\n".encode() * 12 + f"{said}Connection: close\r\n\r\n".encode())
+        opened = []
+        for _ in range(20):
+            line = stack.enter_context(socket.socket())
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.settimeout(60)
+            line.connect((place.hostname, place.port))
+            # More than the socket takes.
+            line.sendall(f"{said}\r\n".encode() * 12 + f"{said}Connection: close\r\n\r\n".encode())
+            opened.append(line)
         with served.http(key) as http, served.http(served.key("other")) as other:
-            poll(lambda: http.get("/v1/zones").status_code == 429)
-            refused = http.get("/v1/zones").json()["error"]
-            assert refused["code"] == "limit_reached"
-            assert "your clients have not read" in refused["message"]
-            assert other.get("/v1/zones").status_code == 200
-            assert b"your clients have not read" in heard(line)
-            poll(lambda: http.get("/v1/zones").status_code == 200)
+            poll(lambda: http.get("/v1/files").status_code == 429)
+            refused = http.get("/v1/files")
+            assert refused.json()["error"]["code"] == "limit_reached"
+            assert "your clients have not read" in refused.json()["error"]["message"]
+            assert int(refused.headers["retry-after"]) >= 1
+            # What reads nothing goes on, and others do.
+            assert served.bid(served.client(key), file).id
+            assert other.get("/v1/files").status_code == 200
+            with ThreadPoolExecutor(len(opened)) as pool:
+                told = [*pool.map(heard, opened)]
+            assert any(b"your clients have not read" in one for one in told)
+            poll(lambda: http.get("/v1/files").status_code == 200)
+        # One is read while another one is about to be sent.
+        assert gate._unsent.highest < 5 * size
 
 
 @pytest.mark.slow

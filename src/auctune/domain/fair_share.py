@@ -81,17 +81,27 @@ class FairShare:
             }
             self._max_times = max(self._MAX_REMEMBERED, 2 * len(self._times))
 
-    def begin(self, user: str, cost: float = 0.0) -> None:
-        """Begin a piece of an active user's work, or a part of it, of an estimated cost."""
-        self._starts[user] = self._times[user]
-        self.charge(user, cost)
-        self._advance()
+    def begin(self, user: str, cost: float = 0.0) -> float:
+        """Begin a piece of an active user's work, or a part of it, of an estimated cost.
 
-    def charge(self, user: str, cost: float) -> None:
-        """Add to what a user has used, active or not; less than 0 corrects an estimate."""
-        at = self._times.get(user, self._now - self._credit)
-        at += cost / self._weights.get(user, 1.0)
-        self._times[user] = min(at, self._now + self._max_debt)
+        Returns:
+            The cost that was added, as of `charge`.
+        """
+        self._starts[user] = self._times[user]
+        added = self.charge(user, cost)
+        self._advance()
+        return added
+
+    def charge(self, user: str, cost: float) -> float:
+        """Add to what a user has used, active or not; less than 0 corrects an estimate.
+
+        Returns:
+            The cost that was added: less where that was too much debt.
+        """
+        at, weight = self._times.get(user, self._now - self._credit), self._weights.get(user, 1.0)
+        added = min(cost / weight, self._now + self._max_debt - at)
+        self._times[user] = at + added
+        return added * weight
 
     def time(self, user: str) -> float:
         """Return the virtual time of an active user."""

@@ -87,8 +87,7 @@ class FairQueue:
         if is_limited and not self.places.is_free(user):
             self._check_room(user)
         await self.places.take(user, current_weight())
-        self.places.share.begin(user, self._mean_cost)
-        return self._mean_cost
+        return self.places.share.begin(user, self._mean_cost)
 
     async def run(
         self,
@@ -280,7 +279,13 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     request = current_request()
     if request is None or request.user is None:
         return await asyncio.to_thread(work, *args, **kwargs)
-    return await request.reads.run(request.user, partial(work, *args, **kwargs))
+
+    def read() -> T:
+        # Only now: any number may have waited for this turn before anything was sent.
+        request.check_unsent()
+        return work(*args, **kwargs)
+
+    return await request.reads.run(request.user, read)
 
 
 async def in_turns(parts: Iterator[T]) -> AsyncIterator[T]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -12,6 +12,7 @@ from collections.abc import (
     Iterator,
 )
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from auctune.service.accounts.keys import Principal
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 BUFFERED_BYTES = 64 * 1024
 """Of a part of an answer: so much the socket of a connection holds in any case."""
+_UNSENT_RETRY_SECONDS = 1.0
 
 
 class Gate:
@@ -40,8 +42,8 @@ class Gate:
 
     Attributes:
         used: by user, since the start of the service.
-        max_unsent: bytes of large answers that a user's clients have not read yet, above which it
-            gets no more answers.
+        max_unsent: bytes of large answers that a user's clients have not read yet, above which
+            nothing more is read for them.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class Gate:
         self.used: dict[str, Use] = {}
         self.max_unsent = 64 * 2**20
         self._unsent = Counter[str]()
+        # Of `used`, by user: the cost that is in the virtual times.
+        self._charged = defaultdict[str, float](float)
         self._queue = FairQueue("requests", num_places)
         self._weight, self._patience = weight, patience
         message = f"you have {max_open} open requests, the maximum"
@@ -72,31 +76,46 @@ class Gate:
                 it is an upload, which its route receives without one.
 
         Raises:
-            QuotaExceededError: if the user has too many open requests, or too much that its clients
-                do not read.
+            QuotaExceededError: if the user has too many open requests.
         """
         request.user = user = who.user
         request.weight = self._weight(user)
-        close, late = self._open.open(user), None
+        request.check_unsent = partial(self._check_unsent, user)
+        close, patience_timer = self._open.open(user), None
         try:
             if body is not None:
                 await body()
+            self._charge_background(user)
             place = self._queue.place(user, cost=lambda: request.use.cost)
             async with place as request.gate:
-                # Now, as many may have waited for a place.
-                if self._unsent[user] > self.max_unsent:
-                    raise QuotaExceededError(
-                        f"your clients have not read {self._unsent[user]} bytes of answers yet"
-                    )
                 if body is None:
                     request.leave_gate()
-                late = asyncio.get_running_loop().call_later(self._patience, place.free)
+                loop = asyncio.get_running_loop()
+                patience_timer = loop.call_later(self._patience, place.free)
                 yield
         finally:
-            if late is not None:
-                late.cancel()
+            if patience_timer is not None:
+                patience_timer.cancel()
             close()
-            self.used.setdefault(user, Use()).add(request.use)
+            used = self.used.setdefault(user, Use())
+            used.add(request.use)
+            self._charged[user] += request.use.cost
+            # What goes on in its name, such as the examination of an upload, counts too.
+            request.use = used
+
+    def _charge_background(self, user: str) -> None:
+        """Charge what a user's requests have used after their end."""
+        used = self.used.get(user)
+        if used is not None and (cost := used.cost - self._charged[user]) > 0.0:
+            self._charged[user] += cost
+            self._queue.places.share.charge(user, cost)
+
+    def _check_unsent(self, user: str) -> None:
+        if self._unsent[user] > self.max_unsent:
+            raise QuotaExceededError(
+                f"your clients have not read {self._unsent[user]} bytes of answers yet",
+                retry_after=_UNSENT_RETRY_SECONDS,
+            )
 
     @contextmanager
     def sending(self, request: RequestScope, size: int) -> Iterator[None]:
@@ -158,6 +177,8 @@ class Timed(Coroutine[Any, Any, T]):
 
 def make_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
     """Make a task, as a factory of an event loop: one that a request starts is its work too."""
-    request = current_request()
-    timed = work if request is None else Timed(work, request)
-    return asyncio.Task(timed, loop=loop, **options)
+    context = options.get("context")
+    request = current_request() if context is None else context.run(current_request)
+    if request is not None and asyncio.iscoroutine(work):
+        work = Timed(work, request)
+    return asyncio.Task(work, loop=loop, **options)

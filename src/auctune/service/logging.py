@@ -86,19 +86,19 @@ class RotatingFile(RotatingFileHandler):
     """
 
     # Of the file: to ask for it takes a system call a line.
-    _num_characters = 0
+    _num_bytes = 0
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         super().__init__(path, maxBytes=max_bytes, backupCount=BACKUP_COUNT)
 
     def write(self, text: str) -> int:
         with suppress(OSError):
-            if self.stream is not None and self._num_characters > self.maxBytes:
+            if self.stream is not None and self._num_bytes > self.maxBytes:
                 self.doRollover()
             if self.stream is None:
                 self.stream = self._open()
             self.stream.write(text)
-            self._num_characters += len(text)
+            self._num_bytes += len(text.encode())
         return len(text)
 
     def doRollover(self) -> None:  # noqa: N802 - the name of the base class
@@ -113,7 +113,7 @@ class RotatingFile(RotatingFileHandler):
     def _open(self) -> TextIOWrapper:
         # Unbuffered: a line that does not fit on a full disk is dropped at once.
         file = open(self.baseFilename, "ab", buffering=0, opener=_open_private)  # noqa: SIM115
-        self._num_characters = file.tell()
+        self._num_bytes = file.tell()
         return TextIOWrapper(file, "utf-8", write_through=True)
 
 

@@ -126,6 +126,17 @@ def test_who_has_used_much_waits_for_a_bounded_part_of_what_others_use(
     assert min(sum(costs), 20.0) - (len(costs) + 1) * cost <= used <= 20.0 + cost
 
 
+def test_an_estimate_beyond_the_bound_of_debt_is_corrected_by_what_it_added() -> None:
+    share = FairShare(max_debt=5.0)
+    share.enter("b")
+    share.enter("a")
+    share.charge("a", 100.0)
+    for _ in range(10):
+        added = share.begin("a", 2.0)
+        share.charge("a", 0.1 - added)
+        assert share.time("a") == 5.0
+
+
 def piece(share: FairShare) -> str:
     user = share.next(["a", "b"])
     share.begin(user, 5.0)

@@ -73,7 +73,7 @@ class Request:
         futures: of all who wait for the answer.
         num_tries: that have begun.
         began: when the last one did, by the monotonic clock, or when its process had started.
-        took: seconds of the process, in all tries.
+        used_seconds: of the process, in all tries.
     """
 
     message: DataRequest
@@ -85,7 +85,7 @@ class Request:
     futures: list[DataFuture[Any]] = field(default_factory=list)
     num_tries: int = 0
     began: float = 0.0
-    took: float = 0.0
+    used_seconds: float = 0.0
 
     def start(self) -> bool:
         """Mark its futures as running; return whether anybody still waits for one of them."""
@@ -101,13 +101,13 @@ class Request:
     def answer(self, value: object) -> None:
         """Answer with a value."""
         for future in self.futures:
-            future.seconds = self.took / len(self.futures)
+            future.seconds = self.used_seconds / len(self.futures)
             future.set_result(value)
 
     def fail(self, error: AuctuneError) -> None:
         """Answer with an error."""
         for future in self.futures:
-            future.seconds = self.took / len(self.futures)
+            future.seconds = self.used_seconds / len(self.futures)
             future.set_exception(error)
 
 
@@ -137,7 +137,7 @@ class RequestQueue:
 
     def charge(self, request: Request, seconds: float) -> None:
         """Count the seconds that a request has taken which was taken from here."""
-        request.took += seconds
+        request.used_seconds += seconds
         self._share.charge(request.owner, seconds)
 
     def end(self, request: Request) -> None:

@@ -82,7 +82,7 @@ def main(parent: Parent, argument: Any) -> None:
             one = accepted.get()
             if one is None:
                 return
-            _accept(parent, engine, seconds, *one)
+            _accept(engine, seconds, *one)
         started = time.monotonic()
         _step(parent, engine, seconds)
         if is_limited and training_lock.is_held():
@@ -183,7 +183,6 @@ class RequestThread(threading.Thread):
 
 
 def _accept(
-    parent: Parent,
     engine: "Engine",
     seconds: dict[str, float],
     id_: str,
@@ -195,17 +194,16 @@ def _accept(
         engine.cancel(id_)
         seconds.pop(id_, None)
         return
-    try:
-        engine.accept(id_, read, user, weight)
-    except AuctuneError as error:
-        refuse(parent, id_, error)
+    engine.accept(id_, read, user, weight)
 
 
 def _step(parent: Parent, engine: "Engine", seconds: dict[str, float]) -> None:
     """Take a step, and send what comes of it; `seconds` are those of no piece yet, by request."""
-    used = time.process_time()
+    used = time.process_time() - engine.thread_seconds
     replies = engine.step()
-    used = time.process_time() - used
+    used = time.process_time() - engine.thread_seconds - used
+    for id_, read_seconds in engine.read_seconds.items():
+        seconds[id_] = seconds.get(id_, 0.0) + read_seconds
     total = sum(engine.costs.values())
     for id_, cost in engine.costs.items():
         seconds[id_] = seconds.get(id_, 0.0) + used * cost / total

@@ -7,6 +7,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
@@ -174,7 +175,8 @@ class Connection(HttpToolsProtocol):
 
             await app(scope, receive_open, send_open)
 
-        super()._start_asgi_task(cycle, serve)
+        # A pipelined request is begun at the end of the one before, but is no work of that one.
+        Context().run(super()._start_asgi_task, cycle, serve)
 
     def abort(self) -> None:
         self._forget()

@@ -60,14 +60,16 @@ class RequestMiddleware:
         # No secret, and so no system call, in which other threads take the interpreter.
         start, request_id = time.perf_counter(), f"{random.getrandbits(64):016x}"
         status, is_stream, has_begun = 500, False, False
+        seconds: float | None = None
         request = RequestScope(self._service.reads)
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status, is_stream, has_begun
+            nonlocal status, is_stream, has_begun, seconds
             if message["type"] == "http.response.start":
                 status, has_begun = message["status"], True
-                # Its client may read slowly.
+                # Its client may read slowly, and is not refused in the midst of an answer.
                 request.leave_gate()
+                request.check_unsent = _ignore
                 headers = list(message.get("headers", ()))
                 is_stream = any(
                     key == b"content-type" and value.startswith(b"text/event-stream")
@@ -81,6 +83,8 @@ class RequestMiddleware:
             else:
                 size = len(message.get("body", b""))
                 request.use.bytes_out += size
+                if not message.get("more_body"):
+                    seconds = time.perf_counter() - start
                 if size <= BUFFERED_BYTES:
                     await send(message)
                     return
@@ -98,7 +102,8 @@ class RequestMiddleware:
             stopping = ApiError(503, "the service is stopping", "unavailable", headers=RETRY)
             await stopping.response()(scope, receive, send_with_headers)
         finally:
-            seconds = time.perf_counter() - start
+            if seconds is None:
+                seconds = time.perf_counter() - start
             route = getattr(scope.get("route"), "path", "-")
             self._service.metrics.observe_request(
                 route, scope["method"], status, None if is_stream else seconds
@@ -158,6 +163,10 @@ class RequestMiddleware:
         if path in _LARGE or (path.startswith("/page/") and path != SIGN_IN):
             return LARGE_BYTES
         return SMALL_BYTES
+
+
+def _ignore() -> None:
+    """Check nothing."""
 
 
 def is_upload(scope: Mapping[str, object]) -> bool:

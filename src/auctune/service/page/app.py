@@ -112,7 +112,7 @@ def _named(path: str, method: str, endpoint: Endpoint) -> Route:
     # The access log and metrics name requests by the pattern of their path.
     named = SimpleNamespace(path=ROOT + path)
 
-    async def answer(request: Request) -> Response:
+    async def answer(request: Request) -> ASGIApp:
         request.scope["route"] = named
         return await endpoint(request)
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auctune.domain import InputError
 from auctune.service.accounts.keys import Principal, Role, hash_key
@@ -148,21 +149,27 @@ class PageRequest:
 
 
 Page = Callable[[PageRequest], Awaitable[Response]]
-Endpoint = Callable[[Request], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[ASGIApp]]
+"""Returns what sends the response."""
 
 
 def login_required(page: Page) -> Endpoint:
     """Require a session; redirect to the sign-in page without one."""
 
-    async def answer(request: Request) -> Response:
+    async def answer(request: Request) -> ASGIApp:
         visit = _visit(request)
         if visit is None:
             return to_sign_in(request)
-        scope = current_request()
-        assert scope is not None
+        gate, counted = visit.service.gate, current_request()
+        assert counted is not None
         body = None if is_upload(request.scope) else request.body
-        async with visit.service.gate.enter(scope, visit.who, body):
-            return await page(visit)
+
+        async def send_page(scope: Scope, receive: Receive, send: Send) -> None:
+            async with gate.enter(counted, visit.who, body):
+                response = await page(visit)
+                await response(scope, receive, send)
+
+        return send_page
 
     return answer
 

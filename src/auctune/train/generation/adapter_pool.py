@@ -8,6 +8,8 @@ many times as long as a step of the answers to other requests. So a thread reads
 one adapter at a time.
 """
 
+import threading
+import time
 from collections import OrderedDict
 from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -55,6 +57,7 @@ class AdapterPool:
 
     Attributes:
         model: the base with the adapters.
+        read_seconds: CPU time that it took to read the files that were read last.
     """
 
     def __init__(
@@ -75,6 +78,13 @@ class AdapterPool:
         self._numbers = count()
         self._thread = ThreadPoolExecutor(1, "adapters")
         self._fetched: _Fetched | None = None
+        self._clock: int | None = None
+        self.read_seconds = 0.0
+
+    @property
+    def thread_seconds(self) -> float:
+        """CPU time that the thread which reads files has taken."""
+        return 0.0 if self._clock is None else time.clock_gettime(self._clock)
 
     def has(self, path: Path) -> bool:
         """Return whether the adapter of an archive or folder is loaded."""
@@ -93,7 +103,15 @@ class AdapterPool:
         """
         fetched = self._fetched
         if fetched is None or (fetched.path != path and fetched.files.done()):
-            self._fetched = _Fetched(path, self._thread.submit(read_start, path, "model"))
+            self._fetched = _Fetched(path, self._thread.submit(self._read, path))
+
+    def _read(self, path: Path) -> Files:
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        begun = time.thread_time()
+        try:
+            return read_start(path, "model")
+        finally:
+            self.read_seconds = time.thread_time() - begun
 
     def wait(self, seconds: float) -> None:
         """Wait so long at most while files are being read."""

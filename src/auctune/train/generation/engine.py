@@ -171,6 +171,8 @@ class Engine:
     Attributes:
         reader: of the requests that `accept` takes.
         costs: what the last step read and drew, weighted, by request.
+        read_seconds: CPU time that a thread took to read the adapters' files which the last step
+            has loaded, by request.
     """
 
     def __init__(
@@ -211,6 +213,12 @@ class Engine:
         # The request whose adapter the step has loaded, its user, and the seconds that it took.
         self._loaded: tuple[str, str, float] | None = None
         self.costs: defaultdict[str, float] = defaultdict(float)
+        self.read_seconds: dict[str, float] = {}
+
+    @property
+    def thread_seconds(self) -> float:
+        """CPU time that the thread which reads adapters' files has taken so far."""
+        return self._pool.thread_seconds
 
     @property
     def is_idle(self) -> bool:
@@ -271,6 +279,7 @@ class Engine:
     def step(self) -> list[Reply]:
         """Read a part of a prompt and of a scored row; draw a token of each answer under way."""
         self.costs.clear()
+        self.read_seconds.clear()
         begun = self._now()
         replies: list[Reply] = []
         if isinstance(waiting := self._next(), _Waiting):
@@ -407,6 +416,7 @@ class Engine:
         finally:
             if not is_loaded:
                 self._loaded = id_, self._users[id_], self._now() - begun
+                self.read_seconds[id_] = self._pool.read_seconds
 
     def _score_next(self) -> Iterator[Reply]:
         """Go on with the rows of a user; after each row it is that of the next request."""

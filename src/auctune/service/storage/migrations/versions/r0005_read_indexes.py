@@ -85,12 +85,14 @@ def _keep_balances() -> None:
 
 
 def _number_jobs_without_metadata() -> None:
-    connection = op.get_bind()
+    connection, after = op.get_bind(), -1
     insert = sa.text("INSERT INTO job_metadata (seq, pair) VALUES (:seq, :pair)")
     page = sa.text(
-        "SELECT seq, owner FROM jobs WHERE NOT EXISTS "
-        "(SELECT 1 FROM job_metadata WHERE job_metadata.seq = jobs.seq) LIMIT :page"
+        "SELECT seq, owner FROM jobs WHERE seq > :after AND NOT EXISTS "
+        "(SELECT 1 FROM job_metadata WHERE job_metadata.seq = jobs.seq) "
+        "ORDER BY seq LIMIT :page"
     )
-    while stored := connection.execute(page, {"page": _PAGE}).all():
+    while stored := connection.execute(page, {"after": after, "page": _PAGE}).all():
         rows = [row for seq, owner in stored for row in metadata_rows(seq, owner, {})]
         connection.execute(insert, rows)
+        after = stored[-1].seq
