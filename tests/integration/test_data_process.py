@@ -12,7 +12,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.domain.dataset import RowKind, read_dataset
 from auctune.engine.data import DataClient
-from auctune.engine.data.client import SMALL_BYTES
+from auctune.engine.data.client import MEDIUM_BYTES
 from auctune.engine.data.examiner import Examiner
 from auctune.engine.vendors import RepairParams
 from auctune.engine.workers.data import limited_memory
@@ -62,7 +62,7 @@ def test_the_tokens_of_a_large_file_are_stored_and_again_when_they_are_torn(
     tokenizer, _ = load_tokenizer("tiny", cache=tiny_cache)
     small = write_rows(tmp_path / "small.jsonl", ["ask"])
     large = write_rows(tmp_path / "large.jsonl", ["ask"] * 9000)
-    assert large.stat().st_size > SMALL_BYTES
+    assert large.stat().st_size > MEDIUM_BYTES
     for path, num_rows in ((small, 1), (large, 9000)):
         asked = client.size("tiny", path, "training_file", 64, store=True)
         assert asked.result(WAIT_SECONDS).rows == num_rows

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 import uvicorn
 import uvloop
@@ -18,7 +19,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from auctune.service import app
 from auctune.service.http import requests
-from auctune.service.http.connections import MAX_HEADER_BYTES, ConnectionLimits, LimitedServer
+from auctune.service.http.connections import (
+    MAX_HEADER_BYTES,
+    ConnectionLimits,
+    LimitedServer,
+    OpenConnections,
+)
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, serving
 from support.waits import poll
@@ -352,6 +358,12 @@ def test_a_long_wait_for_an_answer_is_not_the_clients(impatient: Served) -> None
         assert b"cancelled" in heard(line)
 
 
+def is_served(served: Served, key: str) -> bool:
+    with served.http(key) as http, contextlib.suppress(httpx2.TransportError):
+        return http.get("/v1/zones").status_code == 200
+    return False
+
+
 def test_idle_connections_beyond_the_limit_make_room_for_those_that_ask(tmp_path: Path) -> None:
     limits = ConnectionLimits(connections=20)
     with serving(tmp_path, limits=limits) as served:
@@ -370,6 +382,25 @@ def test_idle_connections_beyond_the_limit_make_room_for_those_that_ask(tmp_path
         with lines(served, 60, form), served.http(key) as http:
             for _ in range(3):
                 assert http.get("/v1/zones", headers={"Connection": "close"}).status_code == 200
+        # Nor do answers that nobody reads, once they are written.
+        with lines(served, 60, b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 14):
+            for _ in range(3):
+                poll(lambda: is_served(served, key))
+
+
+def test_the_newest_connection_is_refused_where_all_others_are_served() -> None:
+    class Busy:
+        is_aborted = False
+
+        def abort(self) -> None:
+            self.is_aborted = True
+
+    opened = OpenConnections(ConnectionLimits(connections=2))
+    connections: list[Any] = [Busy() for _ in range(3)]
+    for one in connections:
+        opened.connections.add(one)
+        opened.make_room(one)
+    assert [one.is_aborted for one in connections] == [False, False, True]
 
 
 def test_nothing_of_a_body_is_read_for_somebody_without_a_key(served: Served) -> None:

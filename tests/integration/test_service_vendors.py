@@ -70,7 +70,7 @@ poll_seconds = 0.5
         slots=120,
         executor=executor,
         # A vendor's process looks at whole files, on a machine that may be busy.
-        quote_seconds=20.0,
+        quote_seconds=300.0,
         more=more,
     )
     with running(config, folder / "data") as service:

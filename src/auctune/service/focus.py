@@ -95,7 +95,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _TAG = "auctune/"
 _TOKENS = "Tokens"
 # Each takes a thread some milliseconds.
-_CHARGES, _ROWS = 500, 200
+_MAX_CHARGES, _MAX_ROWS = 500, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class _AccountCharges:
         queries, has_more = self._service.queries, True
         after: Charge | None = None
         while has_more:
-            page = queries.charges(self._account, since, until, _CHARGES, after)
+            page = queries.charges(self._account, since, until, _MAX_CHARGES, after)
             yield from self._load_jobs(queries, page.items)
             for charge in page.items:
                 self._add(charge)
@@ -234,7 +234,7 @@ class _AccountCharges:
             has_more = page.has_more
             yield b""
         rows = self._rows()
-        while part := _to_csv(islice(rows, _ROWS)):
+        while part := _to_csv(islice(rows, _MAX_ROWS)):
             yield part
 
     def _load_jobs(self, queries: Queries, charges: tuple[Charge, ...]) -> Iterator[bytes]:

@@ -1,10 +1,9 @@
 """Client of the data processes: requests in, futures out.
 
-There are two processes. One examines files of more than `SMALL_BYTES`, and repairs those of more
-than `SMALL_REPAIR_BYTES`; the other does what is over soon: small files, and archives of results.
-So a large file delays no small one. In each, owners take turns (auctune.engine.data.process). How
-long a request about a file may run follows from the file's size, and how much memory it may take is
-bounded.
+There are three processes, by the size of files: up to `SHORT_BYTES`, up to `MEDIUM_BYTES`, where
+results are archived too, and above. So a large file delays no small one. In each, owners take turns
+(auctune.engine.data.process). How long a request about a file may run follows from the file's size,
+and how much memory it may take is bounded.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,10 +39,11 @@ __all__ = ["WORKER", "DataClient", "DataError", "tokens_folder"]
 
 WORKER = "auctune.engine.workers.data"
 
-SMALL_BYTES = 256 * 1024
-"""Size up to which a file does not wait for larger ones: a second of work, more or less."""
-SMALL_REPAIR_BYTES = SMALL_BYTES // 16
-"""The same of a file that is to be repaired, which takes longer."""
+SHORT_BYTES, MEDIUM_BYTES = 16 * 1024, 256 * 1024
+"""Sizes up to which a file does not wait for larger ones: with a whole core, some hundredths of a
+second of work, and most of a second."""
+REPAIR_FACTOR = 16
+"""As so many times its size a file counts that is to be repaired, which takes longer."""
 
 # A tokenizer is loaded within the first; the others are a fraction (1/20, 1/12) of the speeds of
 # one core on short rows: the machine may be busy.
@@ -58,7 +58,7 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 class DataClient:
-    """Two data processes: one started at once, the one for large files with the first of them.
+    """Three data processes: for short requests, started at once, and for medium and long ones.
 
     Its futures end with `InputError` where data or arguments are wrong (place, found, expected),
     or a file's examination took too long, or ended its process twice; with `DataError` where that
@@ -104,12 +104,12 @@ class DataClient:
             "reserve_bytes": reserve_bytes,
         }
         environment = _ENVIRONMENT | ({} if hub else _OFFLINE)
-        self._short, self._long = (
+        self._short, self._medium, self._long = (
             # Many services never see a large file.
             DataProcess(
-                f"data process, {kind}", module, argument, environment, log, lazy=kind == "long"
+                f"data process, {kind}", module, argument, environment, log, lazy=kind != "short"
             )
-            for kind in ("short", "long")
+            for kind in ("short", "medium", "long")
         )
 
     @property
@@ -158,7 +158,7 @@ class DataClient:
             path=path,
             place=place,
             max_length=max_length,
-            store=store and _size(path) > SMALL_BYTES,
+            store=store and _size(path) > MEDIUM_BYTES,
         )
         return self._request(message, owner, path)
 
@@ -166,7 +166,7 @@ class DataClient:
         self, base: str, path: Path, place: str, max_length: int, *, owner: str = ""
     ) -> DataFuture[None]:
         """Store a data set's tokens beside it, unless they are; arguments as of `size`."""
-        if _size(path) <= SMALL_BYTES:
+        if _size(path) <= MEDIUM_BYTES:
             done: DataFuture[None] = DataFuture()
             done.set_result(None)
             return done
@@ -215,8 +215,8 @@ class DataClient:
 
     def close(self) -> None:
         """End the processes; requests that are not done fail."""
-        self._short.close()
-        self._long.close()
+        for process in (self._short, self._medium, self._long):
+            process.close()
 
     def _request(
         self,
@@ -241,10 +241,15 @@ class DataClient:
             failure_key = replace(failure_key, store=False)
         request = Request(message, owner, limit, self._weight(owner), key, failure_key)
         future: DataFuture[Any] = DataFuture()
-        small = SMALL_REPAIR_BYTES if is_repair else SMALL_BYTES
-        process = self._short if size <= small else self._long
-        process.submit(request, future)
+        self._process(message, REPAIR_FACTOR * size if is_repair else size).submit(request, future)
         return future
+
+    def _process(self, message: DataRequest, size: int) -> DataProcess:
+        if size > MEDIUM_BYTES:
+            return self._long
+        if size > SHORT_BYTES or isinstance(message, ArchiveFolder):
+            return self._medium
+        return self._short
 
 
 def _size(path: Path | None) -> int:

@@ -379,7 +379,7 @@ def _check(status: int, text: str) -> None:
         raise _ServerError(f"{status} {text[:300]}")
 
 
-_Place = AbstractAsyncContextManager[Callable[[float], None]]
+_Place = AbstractAsyncContextManager[Callable[[float], object]]
 """A place of an answer or a row; in its block, what adds to its cost."""
 _Hold = Callable[[float], _Place]
 """Returns a place of a user for work of a cost."""
@@ -397,7 +397,7 @@ class _Places:
     @asynccontextmanager
     async def hold(
         self, user: str, weight: float, cost: float
-    ) -> AsyncIterator[Callable[[float], None]]:
+    ) -> AsyncIterator[Callable[[float], object]]:
         """Hold a place until the end of the block; what is yielded adds to its cost."""
         await self._places.take(user, weight)
         self._places.share.begin(user, cost)

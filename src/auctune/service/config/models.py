@@ -172,7 +172,8 @@ class LimitsConfig(BaseModel):
     connections: Count = Field(
         default=4096,
         description="connections of all clients together, and at most half of the files that the "
-        "process may open. One more closes the one that has waited longest without a request",
+        "process may open. One more closes the one that has waited longest without a request, for "
+        "a body, or for its client to read",
     )
     requests: Count = Field(
         default=500,

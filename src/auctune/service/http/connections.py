@@ -36,7 +36,8 @@ class ConnectionLimits:
 
     Attributes:
         connections: maximum number. One more closes the connection that has waited longest for a
-            request, or if all have one in progress, longest for a body.
+            request; if all have one in progress, longest for a body; if none waits for one, longest
+            for its client to read; or else the newest.
         head_seconds: timeout from the start of a connection, or the end of a response, to the end
             of the next request's headers.
         body_seconds: timeout from there to the end of the body, except for uploads.
@@ -56,6 +57,7 @@ class OpenConnections(ServerState):
     Attributes:
         waiting: connections whose client has to send a request, longest wait first.
         receiving: connections whose client has to send the rest of a body, longest wait first.
+        unread: connections whose client has to read what is sent, longest wait first.
     """
 
     def __init__(self, limits: ConnectionLimits) -> None:
@@ -63,22 +65,21 @@ class OpenConnections(ServerState):
         self.limits = limits
         self.waiting: dict[Connection, None] = {}
         self.receiving: dict[Connection, None] = {}
+        self.unread: dict[Connection, None] = {}
 
     def check_timeouts(self) -> None:
         for connection in list(self.connections):
             cast(Connection, connection).check_timeout()
 
     def make_room(self, newest: "Connection") -> None:
-        """Close a connection other than the newest if there are too many.
+        """Close a connection if there are too many: the newest if no other one's client is slow.
 
-        The newest has had no time to send a request. If it could be closed, clients that hold all
-        connections with unfinished bodies would lock out all others.
+        The newest has had no time to send a request. If it were closed first, clients that hold all
+        connections with unfinished bodies or unread answers would lock out all others.
         """
         if len(self.connections) > self.limits.connections:
-            idle = chain(self.waiting, self.receiving)
-            slowest = next((one for one in idle if one is not newest), None)
-            if slowest is not None:
-                slowest.abort()
+            idle = chain(self.waiting, self.receiving, self.unread)
+            next((one for one in idle if one is not newest), newest).abort()
 
 
 class LimitedServer(uvicorn.Server):
@@ -210,10 +211,12 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         self._since = self._now()
+        self._open.unread[self] = None
         super().pause_writing()
 
     def resume_writing(self) -> None:
         self._since = self._now()
+        self._open.unread.pop(self, None)
         super().resume_writing()
 
     def on_message_begin(self) -> None:
@@ -285,5 +288,5 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _forget(self) -> None:
-        self._open.waiting.pop(self, None)
-        self._open.receiving.pop(self, None)
+        for clients in (self._open.waiting, self._open.receiving, self._open.unread):
+            clients.pop(self, None)

@@ -45,7 +45,7 @@ MAX_PAGE_BYTES = 1024 * 1024
 them takes a thread about 50 ms."""
 
 # Pairs of metadata with as many jobs count as equally rare.
-_MANY = 1000
+_MAX_COUNTED = 1000
 # Rows that are not of the page stay in the database.
 _STREAMED = {"stream_results": True, "max_row_buffer": 10}
 
@@ -139,7 +139,10 @@ class Queries:
         if len(pairs) == 1:
             return pairs
         same = (
-            select(job_metadata.c.seq).where(job_metadata.c.pair == pair).limit(_MANY).subquery()
+            select(job_metadata.c.seq)
+            .where(job_metadata.c.pair == pair)
+            .limit(_MAX_COUNTED)
+            .subquery()
             for pair in pairs
         )
         counts = (select(func.count()).select_from(some).scalar_subquery() for some in same)

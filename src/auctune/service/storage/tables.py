@@ -40,7 +40,7 @@ from sqlalchemy.types import TypeEngine
 
 # SQLite checks types in STRICT tables only, which have only its own types.
 WHOLE = BigInteger().with_variant(Integer(), "sqlite")
-_IS_STORED = text("deleted_at IS NULL")
+_STORED = text("deleted_at IS NULL")
 TIME: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")
 
 metadata = MetaData(
@@ -148,7 +148,7 @@ files = Table(
     Index(None, "owner", "purpose", "created_at", "bytes"),
     # An owner may have deleted any number of files.
     *(
-        Index(None, *columns, sqlite_where=_IS_STORED, postgresql_where=_IS_STORED)
+        Index(None, *columns, sqlite_where=_STORED, postgresql_where=_STORED)
         for columns in (
             ("owner", "seq", "bytes"),
             ("owner", "purpose", "seq"),

@@ -11,7 +11,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.engine.data import DataClient, DataError
-from auctune.engine.data.client import SMALL_BYTES, SMALL_REPAIR_BYTES
+from auctune.engine.data.client import MEDIUM_BYTES, REPAIR_FACTOR, SHORT_BYTES
 from auctune.engine.data.process import Request, RequestQueue
 from auctune.engine.messages.data import Prepare
 from support.market_runs import living
@@ -108,12 +108,15 @@ def test_a_request_says_what_it_took_of_the_process(client: DataClient, tmp_path
     assert cancelled.seconds == 0
 
 
-def test_a_small_file_does_not_wait_for_a_large_one(client: DataClient, tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [SHORT_BYTES, MEDIUM_BYTES])
+def test_a_small_file_does_not_wait_for_a_larger_one(
+    client: DataClient, tmp_path: Path, limit: int
+) -> None:
     large, small = tmp_path / "large", tmp_path / "small"
-    large.write_bytes(b"r" * (SMALL_BYTES + 1))
-    small.write_bytes(b"r" * SMALL_BYTES)
+    large.write_bytes(b"r" * (limit + 1))
+    small.write_bytes(b"r" * limit)
     doubtful = tmp_path / "doubtful"
-    doubtful.write_bytes(b"r" * (SMALL_REPAIR_BYTES + 1))
+    doubtful.write_bytes(b"r" * (limit // REPAIR_FACTOR + 1))
     late = client.measure("hang", large, "file", 64, owner="alice")
     client.appraise("hang", doubtful, "file", 64, [], owner="carol")
     with pytest.raises(InputError, match=r"^base: this; expected that$"):

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from auctune.engine.data.client import SMALL_BYTES, DataClient, tokens_folder
+from auctune.engine.data.client import MEDIUM_BYTES, DataClient, tokens_folder
 from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.files.blobs import Blobs
 from auctune.service.zones.auction.worker import AuctionWorker
@@ -25,7 +25,7 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
     blobs = Blobs(tmp_path)
     rows = json.dumps({"text": "rain " * 20}) + "\n"
     path = blobs.path(job.training.data)
-    path.write_text("no row\n" * SMALL_BYTES)
+    path.write_text("no row\n" * MEDIUM_BYTES)
 
     library = SimpleNamespace(blobs=blobs)
     client = DataClient(tmp_path / "cache", module="support.word_data")
@@ -55,7 +55,7 @@ def test_the_tokens_of_an_admitted_jobs_data_are_stored_once_and_bad_data_hold_u
     try:
         asyncio.run(ticks(2))
         assert not tokens_folder(path).exists()
-        path.write_text(rows * (SMALL_BYTES // len(rows) + 1))
+        path.write_text(rows * (MEDIUM_BYTES // len(rows) + 1))
         asyncio.run(ticks(2))
         stored = [one.name for one in tokens_folder(path).iterdir()]
         assert stored == [str(job.training.max_length)]
