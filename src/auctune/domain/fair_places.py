@@ -2,9 +2,13 @@
 
 import asyncio
 import math
+import time
 from collections import Counter
+from collections.abc import Callable
 
 from auctune.domain.fair_share import Backlog, FairShare
+
+_SHARED_SECONDS = 1.0
 
 
 class FairPlaces:
@@ -15,6 +19,9 @@ class FairPlaces:
         credit, max_debt: for having used less, or more; see `FairShare`.
         keeps_one: whether the last free one of several is for who holds none: so there is one for
             who comes next, however long the others are held.
+        max_shared: that a user gets within a second after another one has got a place: what all
+            holders do in turns delays whoever comes; None: any number.
+        now: a monotonic clock, in seconds.
 
     Attributes:
         share: what users have used; who takes a place begins and charges its work there.
@@ -27,10 +34,16 @@ class FairPlaces:
         credit: float = 0.0,
         max_debt: float = math.inf,
         keeps_one: bool = False,
+        max_shared: int | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.num_places = num_places
         self.share = FairShare(credit, max_debt)
         self._keeps_one = keeps_one
+        self._max_shared = num_places if max_shared is None else max_shared
+        self._now = now
+        # Who got the newest place, and when; and the same of the newest one of anybody else.
+        self._newest = self._newest_other = "", -math.inf
         self._num_free = num_places
         self._held = Counter[str]()
         self._waiting: Backlog[asyncio.Future[None]] = Backlog(self.share)
@@ -46,8 +59,15 @@ class FairPlaces:
 
     def is_free(self, user: str) -> bool:
         """Return whether there is a place for a user who comes now."""
-        is_kept = self._keeps_one and self._num_free == 1 and self._held[user] > 0
-        return self._num_free > 0 and not is_kept
+        held = self._held[user]
+        is_kept = self._keeps_one and self._num_free == 1 and held > 0
+        has_enough = held >= self._max_shared and self._is_shared(user)
+        return self._num_free > 0 and not is_kept and not has_enough
+
+    def _is_shared(self, user: str) -> bool:
+        """Return whether another user has got a place a short while ago."""
+        _, at = self._newest if self._newest[0] != user else self._newest_other
+        return self._now() - at < _SHARED_SECONDS
 
     async def take(self, user: str, weight: float = 1.0) -> None:
         """Take a place when it is this user's turn, of a weight; `free` must follow."""
@@ -97,3 +117,6 @@ class FairPlaces:
     def _hold(self, user: str) -> None:
         self._num_free -= 1
         self._held[user] += 1
+        if user != self._newest[0]:
+            self._newest_other = self._newest
+        self._newest = user, self._now()

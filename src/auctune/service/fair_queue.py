@@ -46,6 +46,7 @@ class FairQueue:
         num_places: in all.
         max_waiting: that a user may have waiting; None: any number, as they are limited elsewhere.
         patience: seconds of work after which there is one place more until it ends; None: never.
+        max_shared: places of a user while others use some too; see `FairPlaces`; None: any number.
         now: a monotonic clock, in seconds.
     """
 
@@ -55,12 +56,18 @@ class FairQueue:
         num_places: int,
         max_waiting: int | None = None,
         patience: float | None = None,
+        max_shared: int | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what, self._max_waiting, self._patience = what, max_waiting, patience
         self._overtaken: Place | None = None
         self.places = FairPlaces(
-            num_places, credit=_CREDIT_SECONDS, max_debt=_MAX_DEBT_SECONDS, keeps_one=True
+            num_places,
+            credit=_CREDIT_SECONDS,
+            max_debt=_MAX_DEBT_SECONDS,
+            keeps_one=True,
+            max_shared=max_shared,
+            now=now,
         )
         self.now = now
         self._mean_cost = self._mean_seconds = 0.0

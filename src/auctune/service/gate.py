@@ -58,7 +58,8 @@ class Gate:
         self._unsent = Counter[str]()
         # Of `used`, by user: the cost that is in the virtual times.
         self._charged = defaultdict[str, float](float)
-        self._queue = FairQueue("requests", num_places)
+        # The event loop goes round: a step of a request waits for one of each other.
+        self._queue = FairQueue("requests", num_places, max_shared=max(1, num_places // 4))
         self._weight, self._patience = weight, patience
         message = f"you have {max_open} open requests, the maximum"
         self._open = OpenLimiter(max_open, message)

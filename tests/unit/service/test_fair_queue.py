@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from auctune.domain.fair_places import FairPlaces
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.fair_queue import FairQueue, Place, ReadThreads, in_place
 from auctune.service.request_scope import RequestScope, request_scope
@@ -113,6 +114,38 @@ def test_one_of_several_places_is_there_for_who_holds_none() -> None:
         await holders.end("c0")
         await holders.end("b1")
         assert set(holders.running) == {"a1", "a2"}
+
+    play(game())
+
+
+def test_a_user_has_few_of_the_places_for_a_while_after_another_one_had_any() -> None:
+    async def game() -> None:
+        now = 0.0
+        places = FairPlaces(8, max_shared=2, now=lambda: now)
+
+        async def held(user: str) -> int:
+            # As many as there are at once.
+            taken = 0
+            while places.is_free(user):
+                await places.take(user)
+                taken += 1
+            return taken
+
+        assert await held("a") == 8
+        for _ in range(8):
+            places.free("a")
+        assert await held("b") == 2
+        assert await held("a") == 2
+        waiting = asyncio.create_task(places.take("a"))
+        await settled()
+        now = 1.5
+        places.free("b")
+        await settled()
+        assert waiting.done()
+        assert await held("a") == 4
+        # Who came last does not share with itself.
+        places.free("b")
+        assert await held("a") == 1
 
     play(game())
 
