@@ -38,6 +38,8 @@ T = TypeVar("T")
 _MAX_TRIES = 2
 _MAX_FAILED = 10_000
 _POLL_SECONDS = 0.2
+# Who waits for an examination waits for hundredths of a second at least, all others for less.
+_NICENESS = 5
 _STOP_SECONDS = 2.0
 # On a machine where much else is started, imports take minutes.
 _START_SECONDS = 600.0
@@ -250,6 +252,7 @@ class DataProcess:
                 DATA_MESSAGES,
                 log=self._log,
                 environment=self._environment,
+                niceness=_NICENESS,
             )
         except OSError as error:
             self._end(f"cannot be started ({error.strerror})")
