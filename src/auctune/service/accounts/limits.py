@@ -68,8 +68,8 @@ class JobQuota:
         """Reserve a place for a job while it is decided."""
         with self._lock:
             reserved, held = self._reserved.get(owner, set()), self._open.get(owner, set())
-            # A job that is open before its answer is sent counts once.
-            if len(held | reserved) >= self._limit:
+            # A job that is open before its answer is sent counts once. Open ones are many.
+            if len(held) + len(reserved - held) >= self._limit:
                 raise QuotaExceededError(f"you have {self._limit} open jobs, the maximum")
             self._reserved.setdefault(owner, set()).add(job)
         try:
