@@ -50,6 +50,7 @@ def market(
     vendor: VendorProcess,
     builtin: str = "enabled = true\nprice = '1.0'",
     executor: str = "local",
+    quote_seconds: float = 300.0,
 ) -> Iterator[ServiceProcess]:
     folder.mkdir()
     write_private(folder / "vendor.token", TOKEN)
@@ -70,7 +71,7 @@ poll_seconds = 0.5
         slots=120,
         executor=executor,
         # A vendor's process looks at whole files, on a machine that may be busy.
-        quote_seconds=300.0,
+        quote_seconds=quote_seconds,
         more=more,
     )
     with running(config, folder / "data") as service:
@@ -151,7 +152,8 @@ def test_a_vendor_that_says_nothing_is_out_of_this_auction_and_back_in_the_next(
 ) -> None:
     with (
         VendorProcess(tmp_path / "orders", TOKEN, "--delay-seconds", "0") as vendor,
-        market(tmp_path / "market", tiny_base, vendor) as service,
+        # The frozen vendor is waited for as long.
+        market(tmp_path / "market", tiny_base, vendor, quote_seconds=20.0) as service,
     ):
         vendor.freeze()
         without = service.wait_for_job(submit(service), is_decided)
