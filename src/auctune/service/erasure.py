@@ -17,11 +17,11 @@ from sqlalchemy import ColumnElement, bindparam, delete, select, update
 
 from auctune.domain import AuctuneError
 from auctune.service.event_writer import job_record, read_job
-from auctune.service.fair_queue import in_thread
+from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.jobs.fine_tuned import checkpoint_name, job_of, model_name, split_name
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
-from auctune.service.storage import Row, WriteBatch, tables
+from auctune.service.storage import Row, WriteBatch, iter_pages, tables
 from auctune.service.storage.committer import durable
 from auctune.service.storage.engine import Store
 from auctune.service.storage.event_log import EVENT_COLUMNS, checksum, read_row
@@ -151,13 +151,9 @@ async def _erase_files(service: Service, user: str) -> int:
 
 
 async def _jobs(service: Service, user: str) -> AsyncIterator[Row]:
-    after, has_more = None, True
-    while has_more:
-        page = await in_thread(service.queries.jobs, user, _PAGE, after)
+    async for page in in_turns(iter_pages(partial(service.queries.jobs, user, _PAGE))):
         for row in page.items:
             yield row
-            after = row.id
-        has_more = page.has_more
 
 
 async def _erase_jobs(service: Service, user: str, names: Names) -> None:

@@ -289,7 +289,8 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
     def read() -> T:
         # Only now: any number may have waited for this turn before anything was sent.
-        request.check_unsent()
+        if request.check_unsent is not None:
+            request.check_unsent()
         return work(*args, **kwargs)
 
     return await request.reads.run(request.user, read)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -27,7 +28,7 @@ from auctune.service.config.models import BillingConfig
 from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
-from auctune.service.storage import Queries, Row
+from auctune.service.storage import Queries, Row, iter_pages
 from auctune.service.storage.queries import Charge
 from auctune.service.zones.core.events import TokensUsed, adapter
 from auctune.service.zones.core.projection import Usage
@@ -223,15 +224,12 @@ class _AccountCharges:
         last charge may be of the first row.
         """
         since, until = self._month.start.timestamp(), self._month.end.timestamp()
-        queries, has_more = self._service.queries, True
-        after: Charge | None = None
-        while has_more:
-            page = queries.charges(self._account, since, until, _MAX_CHARGES, after)
+        queries = self._service.queries
+        read = partial(queries.charges, self._account, since, until, _MAX_CHARGES)
+        for page in iter_pages(read, key=lambda charge: charge):
             yield from self._load_jobs(queries, page.items)
             for charge in page.items:
                 self._add(charge)
-                after = charge
-            has_more = page.has_more
             yield b""
         rows = self._rows()
         while part := _to_csv(islice(rows, _MAX_ROWS)):
@@ -239,13 +237,10 @@ class _AccountCharges:
 
     def _load_jobs(self, queries: Queries, charges: tuple[Charge, ...]) -> Iterator[bytes]:
         jobs = {one.event.job for one in charges if one.event.job is not None}
-        missing, after, has_more = jobs - self._jobs.keys(), None, True
-        while missing and has_more:
-            page = queries.jobs_by_id(missing, after)
-            for row in page.items:
-                self._jobs[row.id] = _job(row)
-                after = row.id
-            if has_more := page.has_more:
+        missing = jobs - self._jobs.keys()
+        for page in iter_pages(partial(queries.jobs_by_id, missing)) if missing else ():
+            self._jobs |= {row.id: _job(row) for row in page.items}
+            if page.has_more:
                 yield b""
 
     def _add(self, charge: Charge) -> None:

@@ -23,7 +23,7 @@ from auctune.service.request_scope import RequestScope, Use, current_request
 T = TypeVar("T")
 
 BUFFERED_BYTES = 64 * 1024
-"""Of a part of an answer: so much the socket of a connection holds in any case."""
+"""A part of a response up to this size is not counted as unread: a socket buffers as much."""
 _UNSENT_RETRY_SECONDS = 1.0
 
 
@@ -42,7 +42,7 @@ class Gate:
 
     Attributes:
         used: by user, since the start of the service.
-        max_unsent: bytes of large answers that a user's clients have not read yet, above which
+        max_unsent: bytes of large responses that a user's clients have not read yet, above which
             nothing more is read for them.
     """
 
@@ -114,13 +114,13 @@ class Gate:
     def _check_unsent(self, user: str) -> None:
         if self._unsent[user] > self.max_unsent:
             raise QuotaExceededError(
-                f"your clients have not read {self._unsent[user]} bytes of answers yet",
+                f"your clients have not read {self._unsent[user]} bytes of responses yet",
                 retry_after=_UNSENT_RETRY_SECONDS,
             )
 
     @contextmanager
     def sending(self, request: RequestScope, size: int) -> Iterator[None]:
-        """Count so many bytes of an answer as not sent yet, during a block."""
+        """Count so many bytes of a response as not sent yet, during a block."""
         if request.user is None:
             yield
             return

@@ -67,13 +67,14 @@ class RequestScope:
         user: who sent it; None until that is known.
         weight: of the user in queues.
         gate: place before the routes, once it has one.
-        check_unsent: raises `QuotaExceededError` if its user's clients do not read their answers.
+        check_unsent: raises `QuotaExceededError` if its user's clients do not read their responses;
+            None: nothing is to be checked, as before its user is known and once it is answered.
         longest_step: seconds for which it has held the event loop at once, at most.
         reads: threads that read for requests.
     """
 
     reads: "Reads"
-    check_unsent: Callable[[], None] = lambda: None
+    check_unsent: Callable[[], None] | None = None
     use: Use = field(default_factory=Use)
     user: str | None = None
     weight: float = 1.0

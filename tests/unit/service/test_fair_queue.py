@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from auctune.domain.fair_places import FairPlaces
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.fair_queue import FairQueue, Place, ReadThreads, in_place
-from auctune.service.request_scope import RequestScope, request_scope
+from auctune.service.request_scope import RequestScope, Use, request_scope
 
 
 class Holders:
@@ -301,6 +302,13 @@ def test_who_takes_long_has_one_of_both_threads_and_the_next_long_one_is_overtak
         assert queue.places._num_free == 1
 
     play(game())
+
+
+def test_all_that_requests_have_used_is_added_up() -> None:
+    total, names = Use(), [one.name for one in fields(Use)]
+    for _ in range(2):
+        total.add(Use(*range(1, len(names) + 1)))
+    assert [getattr(total, name) for name in names] == [2 * (n + 1) for n in range(len(names))]
 
 
 def test_an_error_of_work_is_its_caller_s_and_the_next_is_done() -> None:

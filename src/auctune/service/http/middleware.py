@@ -67,9 +67,9 @@ class RequestMiddleware:
             nonlocal status, is_stream, has_begun, seconds
             if message["type"] == "http.response.start":
                 status, has_begun = message["status"], True
-                # Its client may read slowly, and is not refused in the midst of an answer.
+                # Its client may read slowly, and is not refused in the midst of a response.
                 request.leave_gate()
-                request.check_unsent = _ignore
+                request.check_unsent = None
                 headers = list(message.get("headers", ()))
                 is_stream = any(
                     key == b"content-type" and value.startswith(b"text/event-stream")
@@ -163,10 +163,6 @@ class RequestMiddleware:
         if path in _LARGE or (path.startswith("/page/") and path != SIGN_IN):
             return LARGE_BYTES
         return SMALL_BYTES
-
-
-def _ignore() -> None:
-    """Check nothing."""
 
 
 def is_upload(scope: Mapping[str, object]) -> bool:

@@ -4,6 +4,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import orjson
 
@@ -14,7 +15,7 @@ from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.files.repository import FileRecord, FileRepository, Purpose
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.fine_tuned import PREFIX
-from auctune.service.storage import Queries, Row
+from auctune.service.storage import Queries, Row, iter_pages
 from auctune.service.storage.read_model import Status
 
 _OWNER = "auctune"
@@ -119,28 +120,22 @@ class ModelCatalog:
 
     def _read_tuned(self, owner: str, known: _Known) -> Iterator[Sequence[Model]]:
         """Yield the models whose adapters are stored, by page; add what is read to `known`."""
-        after, has_more = None, True
-        while has_more:
-            page = self._queries.files(owner, _PAGE, after, Purpose.RESULT.value)
+        read = partial(self._queries.files, owner, _PAGE, purpose=Purpose.RESULT.value)
+        for page in iter_pages(read):
             yield from self._read_jobs(owner, page.items, known)
             yield [model for row in page.items if (model := known.get(row.id)) is not None]
-            has_more = page.has_more
-            after = page.items[-1].id if page.items else None
 
     def _read_jobs(
         self, owner: str, results: Sequence[Row], known: _Known
     ) -> Iterator[Sequence[Model]]:
         found = ((_ADAPTER.fullmatch(row.filename), row.id) for row in results)
         files = {match[1]: file for match, file in found if match and file not in known}
-        after, has_more = None, bool(files)
-        while has_more:
-            page = self._queries.jobs_by_id(files, after)
+        for page in iter_pages(partial(self._queries.jobs_by_id, files)) if files else ():
             for row in page.items:
-                after, file = row.id, files[row.id]
+                file = files[row.id]
                 # An adapter is stored before its job has ended.
                 if row.status not in OPEN:
                     known[file] = self._tuned(row, owner, file)
-            has_more = page.has_more
             yield ()
 
     def _tuned(self, row: Row, owner: str, file: str) -> Model | None:

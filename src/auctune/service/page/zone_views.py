@@ -13,7 +13,7 @@ from auctune.pages import NOTHING, percent
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.fair_queue import in_thread
 from auctune.service.http.routes import decisions, ledger, zones
-from auctune.service.http.serializers import JSON, page_view
+from auctune.service.http.serializers import JSON
 from auctune.service.page.auth import PageRequest
 from auctune.service.page.charts import (
     job_names,
@@ -43,10 +43,9 @@ async def market_page(visit: PageRequest) -> Response:
     decided: list[JSON] = []
     is_cut = False
     for zone in listed:
-        page = await _newest_bids(service, zone["id"])
-        decided += page["data"]
-        oldest = page["data"][-1]["created_at"] if page["data"] else 0
-        is_cut |= page["has_more"] and oldest > history["since"]
+        bids, has_more = await _newest_bids(service, zone["id"])
+        decided += bids
+        is_cut |= has_more and bids[-1]["created_at"] > history["since"]
     figure = money_over_time(history, decided)
     accounts = (await ledger.balances(service, who))["accounts"]
     return render(
@@ -114,20 +113,23 @@ async def zone_page(visit: PageRequest) -> Response:
 
 
 async def _nodes(visit: PageRequest, name: str, prices: JSON) -> JSON:
-    plans = await _newest_bids(visit.service, name, decisions.ADMITTED)
-    plan = plan_of_zone(plans["data"], prices)
+    plans, _ = await _newest_bids(visit.service, name, decisions.ADMITTED)
+    plan = plan_of_zone(plans, prices)
     return {
         "prices": prices,
         "maps": {key: await visit.draw(figure) for key, figure in zone_maps(prices).items()},
         "plan": await visit.draw(plan),
-        "plans": plans["data"],
+        "plans": plans,
     }
 
 
 async def _newest_bids(
     service: Service, zone: str, statuses: tuple[str, ...] | None = None
-) -> JSON:
-    """Return the newest bids of a zone, at most `_MAX_BIDS`; users take turns after each page."""
+) -> tuple[list[JSON], bool]:
+    """Return the newest bids of a zone, at most `_MAX_BIDS`, and whether there are more.
+
+    Users take turns after each page.
+    """
     found: list[JSON] = []
     after, has_more = None, True
     while has_more and len(found) < _MAX_BIDS:
@@ -135,7 +137,7 @@ async def _newest_bids(
         page = await in_thread(decisions.read_bids, service, zone, limit, after, statuses)
         found += page["data"]
         after, has_more = found[-1]["job"] if found else None, page["has_more"]
-    return page_view(found, has_more=has_more)
+    return found, has_more
 
 
 def totals_of(decided: list[JSON]) -> JSON:

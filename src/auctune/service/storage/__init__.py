@@ -8,7 +8,7 @@ from auctune.service.storage.batch import BatchError, StoreError, WriteBatch
 from auctune.service.storage.committer import Committer
 from auctune.service.storage.engine import Store, open_readonly, open_store, upgrade
 from auctune.service.storage.event_log import EventLog, EventRow
-from auctune.service.storage.queries import Page, Queries, Row
+from auctune.service.storage.queries import Page, Queries, Row, iter_pages
 from auctune.service.storage.snapshots import Snapshot, Snapshots
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Store",
     "StoreError",
     "WriteBatch",
+    "iter_pages",
     "open_readonly",
     "open_store",
     "upgrade",

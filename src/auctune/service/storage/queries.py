@@ -4,8 +4,9 @@ A page is continued after the last row of the page before: unlike page numbers t
 while rows are added, and costs the same everywhere. OpenAI's API does so too (`after`, `has_more`).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import sqlalchemy
@@ -366,6 +367,23 @@ def read_values(reader: Engine, prefix: str) -> dict[str, str]:
     query = select(meta).where(meta.c.name.startswith(prefix, autoescape=True))
     with reader.connect() as connection:
         return {row.name.removeprefix(prefix): row.value for row in connection.execute(query)}
+
+
+def iter_pages(
+    read: Callable[[Any], Page[Item]], key: Callable[[Item], Any] = attrgetter("id")
+) -> Iterator[Page[Item]]:
+    """Yield the pages of a list; each is read when it is asked for.
+
+    Args:
+        read: returns the page after an item, by its key; None: the first one.
+        key: of an item.
+    """
+    after, has_more = None, True
+    while has_more:
+        page = read(after)
+        yield page
+        if has_more := page.has_more:
+            after = key(page.items[-1])
 
 
 def _newest(chosen: Query, key: Column[int], limit: int, after: int | None) -> Query:

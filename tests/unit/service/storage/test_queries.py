@@ -10,7 +10,7 @@ from sqlalchemy import event, func, select
 from auctune.domain import InputError
 from auctune.service.storage import Committer, Queries, Store, WriteBatch
 from auctune.service.storage.job_metadata import metadata_rows
-from auctune.service.storage.queries import MAX_PAGE_BYTES, Page
+from auctune.service.storage.queries import MAX_PAGE_BYTES, Page, iter_pages
 from auctune.service.storage.tables import entries, events, files, job_metadata, jobs, metadata
 from support.store_rows import entry_rows, event_row, file_row, job_row, write
 
@@ -42,6 +42,12 @@ def test_jobs_of_an_owner_come_newest_first_and_say_if_there_are_more(pages: Que
     assert (ids(second), second.has_more) == (["a1"], False)
     assert ids(pages.jobs("a", limit=2, after="a1")) == []
     assert second.items[0]._asdict() == job_row("a1", 1, "a")
+
+
+def test_pages_of_a_list_follow_each_other_until_its_end(pages: Queries) -> None:
+    every = iter_pages(lambda after: pages.jobs("a", 2, after))
+    assert [ids(page) for page in every] == [["a4", "a3"], ["a1"]]
+    assert [ids(page) for page in iter_pages(lambda after: pages.jobs("none", 2, after))] == [[]]
 
 
 def test_all_owners_are_listed_together_where_none_is_given(pages: Queries) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -19,6 +20,7 @@ from auctune.service.http.schemas import FileDeleted, FileObject, FilePage
 from auctune.service.http.serializers import JSON, file_view, json_in_thread, page_view
 from auctune.service.http.uploads import MultipartUpload
 from auctune.service.service import Service
+from auctune.service.storage import iter_pages
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
 
@@ -134,9 +136,9 @@ async def delete_record(service: Service, record: FileRecord) -> None:
 
 def _closed_zone_uses(service: Service, record: FileRecord) -> Iterator[bool]:
     """Yield whether open jobs of zones that are not in the settings now need a file, by page."""
-    jobs, after, has_more = service.open_jobs.open_jobs(record.owner), None, True
-    while jobs and has_more:
-        page = service.queries.jobs_by_id(jobs, after, service.zones)
+    jobs = service.open_jobs.open_jobs(record.owner)
+    read = partial(service.queries.jobs_by_id, jobs, outside=service.zones)
+    for page in iter_pages(read) if jobs else ():
         bodies = [read_job(row).body for row in page.items]
         yield any(
             record.id == body.get("repaired")
@@ -144,8 +146,6 @@ def _closed_zone_uses(service: Service, record: FileRecord) -> Iterator[bool]:
             in (body["training"].get(name) for name in ("data", "validation", "start_from"))
             for body in bodies
         )
-        has_more = page.has_more
-        after = page.items[-1].id if page.items else None
 
 
 def _file_in_use() -> ApiError:
