@@ -7,6 +7,7 @@ import signal
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -288,7 +289,8 @@ def test_a_job_with_data_at_two_sites_is_quoted_bought_and_trained_to_its_end(
         folder = EdgeFolder(service.data / "work" / "sites")
         # Nothing that the sites reported has a word of their rows in it.
         for path in (*folder.root.rglob("*.json"), *folder.root.rglob("*.safetensors")):
-            assert b"word" not in path.read_bytes()
+            with suppress(FileNotFoundError):  # The service removes them once their job has ended.
+                assert b"word" not in path.read_bytes()
         assert service.stop() == 0
     assert found == shop.alone(job)
     shop.check_adapter(found, tmp_path / "adapter")

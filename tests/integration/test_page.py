@@ -155,7 +155,7 @@ def test_nobody_is_sent_elsewhere_after_signing_in(shop: Shop, place: str) -> No
     came = stranger.http.post(
         "/page/sign-in", data={"key": shop.key, "next": place}, follow_redirects=False
     )
-    assert came.headers["location"] == "/page"
+    assert came.headers["location"] == "/page/"
 
 
 def test_keys_that_do_not_open_the_page_get_no_session(shop: Shop) -> None:

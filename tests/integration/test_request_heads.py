@@ -33,6 +33,8 @@ pytest_plugins = ["support.served_market"]
 
 MUCH = 16 * 1024 * 1024
 PIECE = b"a" * 4096
+LATE_SECONDS = 20.0
+WAIT_BRIEFLY = httpx2.Timeout(60.0, read=0.5)
 
 
 def send(served: Served, pieces: Iterable[bytes]) -> tuple[int, bytes]:
@@ -386,6 +388,41 @@ def test_idle_connections_beyond_the_limit_make_room_for_those_that_ask(tmp_path
         with lines(served, 60, b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 14):
             for _ in range(3):
                 poll(lambda: is_served(served, key))
+
+
+def flooded(served: Served) -> None:
+    """Have an address of this machine send too much without a key."""
+    addresses = served.service.addresses
+    while addresses.delay("127.0.0.1") < LATE_SECONDS:
+        pass
+
+
+@pytest.mark.parametrize("path", ["/page/sign-in", "/v1/zones", "/page/", "/nothing"])
+def test_an_address_that_floods_without_a_key_waits_and_keys_of_it_do_not(
+    served: Served, path: str
+) -> None:
+    key = served.key("ada")
+    ada = PageVisitor(served, key)
+    flooded(served)
+    with httpx2.Client(base_url=served.url, timeout=WAIT_BRIEFLY) as stranger:
+        with pytest.raises(httpx2.ReadTimeout):
+            stranger.get(path)
+        assert stranger.get("/health", timeout=60).status_code == 200
+    with served.http(key) as http:
+        assert http.get("/v1/zones").status_code == 200
+    for mine in ("/page/files", "/page/static/page.css"):
+        assert ada.get(mine).status_code == 200
+    assert PageVisitor(served, key).get("/page/files").status_code == 200
+
+
+def test_connections_of_an_address_that_floods_make_room_first(tmp_path: Path) -> None:
+    with serving(tmp_path, limits=ConnectionLimits(connections=10)) as served:
+        key = served.key("ada")
+        flooded(served)
+        with lines(served, 60, b"GET /page/sign-in HTTP/1.1\r\nHost: a\r\n\r\n") as late:
+            for _ in range(3):
+                poll(lambda: is_served(served, key))
+            assert heard(late[0]) == b""
 
 
 def test_the_newest_connection_is_refused_where_all_others_are_served() -> None:

@@ -17,6 +17,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from auctune.atomic_files import write_atomically
 from auctune.engine.messages.base import Stop
 from auctune.engine.messages.node import NODE_MESSAGES, NodeReady, Ping, Pong, Progress, Trained
 from auctune.engine.runtime.channel import ParentChannel
@@ -34,7 +35,7 @@ def trained_slot(slot: int, **values: Any) -> Trained:
 def main(parent: ParentChannel[Any, Any], settings: dict[str, Any]) -> None:
     starts = Path(settings["cache"]) / "starts"
     count = int(starts.read_text()) if starts.exists() else 0
-    starts.write_text(str(count + 1))
+    write_atomically(starts, str(count + 1).encode())  # This process may be killed at any moment.
     words = json.loads(settings["base"])
     word = words[min(count, len(words) - 1)]
     if word == "die":

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from weakref import WeakValueDictionary
 
 from sqlalchemy import Engine, func, literal, select
@@ -18,6 +19,9 @@ from auctune.service.storage.read_model import JobReadModel, Status
 
 OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 """Statuses of jobs that have not ended; paused jobs have them too."""
+
+
+_MAX_FULL_BUCKETS = 10_000
 
 
 class QuotaExceededError(AuctuneError):
@@ -184,10 +188,57 @@ class TokenBuckets:
 
     def _evict_full(self, now: float) -> None:
         # A full bucket equals a new one: unused keys take no memory.
-        if len(self._buckets) < 10_000:
+        if len(self._buckets) < _MAX_FULL_BUCKETS:
             return
         fill = self._burst / self._per_second
         self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < fill}
+
+
+class AddressLimit:
+    """Rate limit of requests without a key or session, by address.
+
+    Responses beyond the rate are late: a client that waits for them sends fewer. Refusals would
+    cost as much as responses, and clients would connect again.
+
+    Args:
+        per_second: requests of an address, in the long run.
+        burst: requests of an address at once.
+        max_delay: of a response, in seconds.
+        now: a monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        per_second: float = 50.0,
+        burst: int = 200,
+        max_delay: float = 20.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._interval, self._max_delay, self._now = 1.0 / per_second, max_delay, now
+        self._burst_seconds = burst * self._interval
+        # By network, when all of its requests so far have been sent at this rate.
+        self._spent_until: dict[str, float] = {}
+
+    def delay(self, address: str) -> float:
+        """Count a request; return the seconds by which its response is to be late."""
+        now, network = self._now(), _network(address)
+        if len(self._spent_until) >= _MAX_FULL_BUCKETS:
+            self._spent_until = {k: at for k, at in self._spent_until.items() if at > now}
+        latest = now + self._burst_seconds + self._max_delay
+        spent_until = max(now, self._spent_until.get(network, now)) + self._interval
+        self._spent_until[network] = min(spent_until, latest)
+        return max(0.0, self._spent_until[network] - now - self._burst_seconds)
+
+
+def _network(address: str) -> str:
+    """Return what one client has: an IPv4 address, or an IPv6 network of 64 bits."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4:
+        return address
+    return str(found.ipv4_mapped or int(found) >> 64)
 
 
 class OpenLimiter:

@@ -277,8 +277,8 @@ class ServiceConfig(BaseModel):
     trusted_proxies: list[str] = Field(
         default_factory=list,
         description="IP addresses or networks of reverse proxies. `X-Forwarded-For` and "
-        "`X-Forwarded-Proto` are believed from them alone: which address fails to sign in, and "
-        "whether the browser uses TLS",
+        "`X-Forwarded-Proto` are believed from them alone: which address fails to sign in or sends "
+        "requests without a key, and whether the browser uses TLS",
         examples=[["127.0.0.1"]],
     )
     limits: LimitsConfig = Field(default=LimitsConfig(), description="limits of keys and users")

@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from auctune.service.http.middleware import is_upload
+from auctune.service.http.middleware import HELD, is_upload
 
 MAX_HEADER_BYTES = 64 * 1024
 DISCARDED_BYTES = 256 * 1024
@@ -36,8 +36,8 @@ class ConnectionLimits:
 
     Attributes:
         connections: maximum number. One more closes the connection that has waited longest for a
-            request; if all have one in progress, longest for a body; if none waits for one, longest
-            for its client to read; or else the newest.
+            late response (see `AddressLimit`); if there is none, for a request; if all have one in
+            progress, for a body; if none waits for one, for its client to read; or else the newest.
         head_seconds: timeout from the start of a connection, or the end of a response, to the end
             of the next request's headers.
         body_seconds: timeout from there to the end of the body, except for uploads.
@@ -55,6 +55,7 @@ class OpenConnections(ServerState):
     """Open connections of a server.
 
     Attributes:
+        held: connections whose client sends too much without a key: its response is late.
         waiting: connections whose client has to send a request, longest wait first.
         receiving: connections whose client has to send the rest of a body, longest wait first.
         unread: connections whose client has to read what is sent, longest wait first.
@@ -63,6 +64,7 @@ class OpenConnections(ServerState):
     def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__()
         self.limits = limits
+        self.held: dict[Connection, None] = {}
         self.waiting: dict[Connection, None] = {}
         self.receiving: dict[Connection, None] = {}
         self.unread: dict[Connection, None] = {}
@@ -78,7 +80,7 @@ class OpenConnections(ServerState):
         connections with unfinished bodies or unread answers would lock out all others.
         """
         if len(self.connections) > self.limits.connections:
-            idle = chain(self.waiting, self.receiving, self.unread)
+            idle = chain(self.held, self.waiting, self.receiving, self.unread)
             next((one for one in idle if one is not newest), newest).abort()
 
 
@@ -232,6 +234,7 @@ class Connection(HttpToolsProtocol):
         self._open.waiting.pop(self, None)
         self._open.receiving[self] = None
         super().on_headers_complete()
+        self.scope[HELD] = self._hold  # type: ignore[literal-required]
         self._is_upload = is_upload(self.scope)
 
     def on_body(self, body: bytes) -> None:
@@ -275,6 +278,14 @@ class Connection(HttpToolsProtocol):
         if is_answered and not self._is_in_body and not self.pipeline:
             self._open.waiting[self] = None
 
+    @contextmanager
+    def _hold(self) -> Iterator[None]:
+        self._open.held[self] = None
+        try:
+            yield
+        finally:
+            self._open.held.pop(self, None)
+
     def _close_late(self, what: str) -> None:
         is_answering = self.cycle is not None and (
             self.cycle.response_started and not self.cycle.response_complete
@@ -288,5 +299,10 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _forget(self) -> None:
-        for clients in (self._open.waiting, self._open.receiving, self._open.unread):
+        for clients in (
+            self._open.held,
+            self._open.waiting,
+            self._open.receiving,
+            self._open.unread,
+        ):
             clients.pop(self, None)

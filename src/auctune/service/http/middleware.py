@@ -8,11 +8,13 @@ import random
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.datasets.repairer import VENDOR_ROOT
 from auctune.service.gate import BUFFERED_BYTES, Timed
 from auctune.service.http.auth import authenticate
 from auctune.service.http.errors import (
@@ -27,6 +29,8 @@ from auctune.service.service import Service
 
 UPLOADS = frozenset(("/v1/files", "/page/files"))
 SIGN_IN = "/page/sign-in"
+HELD = "auctune.held"
+"""In a scope: returns a context in which its connection is the first to be closed for others."""
 SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 256 * 1024
 """Limit for requests for jobs, which can name 1,000 sites, and for prompts."""
@@ -40,6 +44,7 @@ MAX_STEP_SECONDS = 0.05
 # Starlette merges ranges on the event loop, in a time that grows with the square of their number.
 _MAX_RANGES = 8
 _PRIVATE = ("/v1/", "/metrics")
+_PROBES = ("/health", "/ready")
 _READS = ("GET", "HEAD", "OPTIONS")
 _SAFE = {b"x-content-type-options": b"nosniff", b"cache-control": b"no-store"}
 
@@ -66,6 +71,8 @@ class RequestMiddleware:
         async def send_with_headers(message: Message) -> None:
             nonlocal status, is_stream, has_begun, seconds
             if message["type"] == "http.response.start":
+                if _is_from_stranger(scope, message["status"]):
+                    await self._slow_down(scope, receive)
                 status, has_begun = message["status"], True
                 # Its client may read slowly, and is not refused in the midst of a response.
                 request.leave_gate()
@@ -122,6 +129,15 @@ class RequestMiddleware:
                 who=scope.get("auctune.who"),
             )
 
+    async def _slow_down(self, scope: Scope, receive: Receive) -> None:
+        """Wait while an address sends too much, at most until the client leaves."""
+        address, _ = scope.get("client") or ("", 0)
+        if delay := self._service.addresses.delay(address):
+            with scope.get(HELD, nullcontext)(), suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+
     @staticmethod
     def _drop_ranges(scope: Scope) -> None:
         """Have a request for more ranges of a file than clients need answered with the whole."""
@@ -163,6 +179,14 @@ class RequestMiddleware:
         if path in _LARGE or (path.startswith("/page/") and path != SIGN_IN):
             return LARGE_BYTES
         return SMALL_BYTES
+
+
+def _is_from_stranger(scope: Scope, status: int) -> bool:
+    """Return whether a response is for someone without a key, session or signed URL."""
+    path = scope["path"]
+    if path in _PROBES or (path.startswith(VENDOR_ROOT) and status < 400):
+        return False
+    return scope.get("auctune.who") is None
 
 
 def is_upload(scope: Mapping[str, object]) -> bool:

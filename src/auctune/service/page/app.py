@@ -34,6 +34,7 @@ from auctune.service.page.auth import (
     PageContext,
     PageRequest,
     Sessions,
+    cookie_of,
     csrf_protected,
     for_operators,
     login_required,
@@ -126,6 +127,9 @@ def _static() -> Endpoint:
 
     async def answer(request: Request) -> Response:
         name = request.path_params["name"]
+        signed_in = request.app.state.context.sessions.get(cookie_of(request))
+        if signed_in is not None:
+            request.scope["auctune.who"] = signed_in[0].key
         if name not in content:
             return render_error(request, 404, "There is no such file.")
         kind = _TYPES[name.rpartition(".")[2]]

@@ -18,6 +18,8 @@ from auctune.service.page.auth import (
 )
 from auctune.service.page.templates import render_anonymous
 
+# Without the slash there is one redirect more.
+_HOME = f"{ROOT}/"
 # A path below the page. Two slashes would start a host name; `_next` rejects them.
 _NEXT = re.compile(rf"{ROOT}/[A-Za-z0-9._~/%?=&+-]{{0,500}}")
 
@@ -26,7 +28,7 @@ async def sign_in_form(request: Request) -> Response:
     """Show the sign-in form."""
     context: PageContext = request.app.state.context
     if context.sessions.get(cookie_of(request)) is not None:
-        return RedirectResponse(ROOT, 303)
+        return RedirectResponse(_HOME, 303)
     return render_anonymous(
         "sign_in.html", next=_next(request.query_params.get("next")), wrong=None
     )
@@ -89,9 +91,9 @@ async def sign_out(visit: PageRequest) -> Response:
 
 def _next(place: str | None) -> str:
     if place is None or not _NEXT.fullmatch(place):
-        return ROOT
+        return _HOME
     steps = unquote(place.partition("?")[0]).split("/")[1:]
     # Browsers resolve dots, also %2e.
     if "//" in place or any(step in (".", "..") for step in steps):
-        return ROOT
+        return _HOME
     return place
