@@ -21,6 +21,8 @@ from auctune.service import app
 from auctune.service.http import requests
 from auctune.service.http.connections import (
     MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    MAX_PIPELINED,
     ConnectionLimits,
     LimitedServer,
     OpenConnections,
@@ -33,7 +35,6 @@ pytest_plugins = ["support.served_market"]
 
 MUCH = 16 * 1024 * 1024
 PIECE = b"a" * 4096
-LATE_SECONDS = 20.0
 WAIT_BRIEFLY = httpx2.Timeout(60.0, read=0.5)
 
 
@@ -118,8 +119,10 @@ def test_a_body_in_chunks_of_a_byte_is_passed_on_in_few(
 
 def test_some_requests_may_be_sent_before_an_answer_but_not_any_number(served: Served) -> None:
     request = b"GET /health HTTP/1.1\r\nHost: a\r\n"
-    _, some = send(served, [(request + b"\r\n") * 10 + request + b"Connection: close\r\n\r\n"])
-    assert some.count(b"HTTP/1.1 200 ") == 11
+    _, some = send(
+        served, [(request + b"\r\n") * MAX_PIPELINED + request + b"Connection: close\r\n\r\n"]
+    )
+    assert some.count(b"HTTP/1.1 200 ") == MAX_PIPELINED + 1
     _, many = send(served, [(request + b"\r\n") * 5_000])
     assert many.count(b"HTTP/1.1 200 ") < 100
     assert b"HTTP/1.1 400 " in many
@@ -158,7 +161,7 @@ def test_clients_that_close_with_answers_unread_leave_no_traceback(
             port = listening.getsockname()[1]
             for number in range(60):
                 how = {"is_reset": number % 3 > 0}
-                await asyncio.to_thread(leave, port, 14 if number % 2 else 1, **how)
+                await asyncio.to_thread(leave, port, MAX_PIPELINED if number % 2 else 1, **how)
             while server.server_state.connections or server.server_state.tasks:
                 await asyncio.sleep(0.01)
             server.should_exit = True
@@ -323,7 +326,9 @@ def test_what_clients_of_a_user_have_not_read_is_bounded(tmp_path: Path) -> None
             line.settimeout(60)
             line.connect((place.hostname, place.port))
             # More than the socket takes.
-            line.sendall(f"{said}\r\n".encode() * 12 + f"{said}Connection: close\r\n\r\n".encode())
+            line.sendall(
+                f"{said}\r\n".encode() * MAX_PIPELINED + f"{said}Connection: close\r\n\r\n".encode()
+            )
             opened.append(line)
         with served.http(key) as http, served.http(served.key("other")) as other:
             poll(lambda: http.get("/v1/files").status_code == 429)
@@ -385,44 +390,122 @@ def test_idle_connections_beyond_the_limit_make_room_for_those_that_ask(tmp_path
             for _ in range(3):
                 assert http.get("/v1/zones", headers={"Connection": "close"}).status_code == 200
         # Nor do answers that nobody reads, once they are written.
-        with lines(served, 60, b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 14):
+        with lines(served, 60, b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * MAX_PIPELINED):
             for _ in range(3):
                 poll(lambda: is_served(served, key))
 
 
-def flooded(served: Served) -> None:
-    """Have an address of this machine send too much without a key."""
-    addresses = served.service.addresses
-    while addresses.delay("127.0.0.1") < LATE_SECONDS:
+SENDER = "127.0.0.1"
+
+
+def flood(served: Served, sender: str, share: float = 0.9) -> None:
+    """Note that a sender sends too much without a key."""
+    late = served.service.late
+    while late.delay(sender) < share * late._max_delay:
         pass
 
 
-@pytest.mark.parametrize("path", ["/page/sign-in", "/v1/zones", "/page/", "/nothing"])
+def is_late(http: httpx2.Client, path: str, method: str = "GET", **options: Any) -> bool:
+    """Return whether a response does not come at once."""
+    try:
+        http.request(method, path, timeout=WAIT_BRIEFLY, **options)
+    except httpx2.ReadTimeout:
+        return True
+    return False
+
+
 def test_an_address_that_floods_without_a_key_waits_and_keys_of_it_do_not(
-    served: Served, path: str
+    tmp_path: Path,
 ) -> None:
-    key = served.key("ada")
-    ada = PageVisitor(served, key)
-    flooded(served)
-    with httpx2.Client(base_url=served.url, timeout=WAIT_BRIEFLY) as stranger:
-        with pytest.raises(httpx2.ReadTimeout):
-            stranger.get(path)
-        assert stranger.get("/health", timeout=60).status_code == 200
-    with served.http(key) as http:
-        assert http.get("/v1/zones").status_code == 200
-    for mine in ("/page/files", "/page/static/page.css"):
-        assert ada.get(mine).status_code == 200
-    assert PageVisitor(served, key).get("/page/files").status_code == 200
+    with serving(tmp_path) as served:
+        key = served.key("ada")
+        ada = PageVisitor(served, key)
+        with httpx2.Client(base_url=served.url) as stranger:
+            flood(served, SENDER)
+            for path in ("/page/sign-in", "/v1/zones", "/page/", "/nothing"):
+                assert is_late(stranger, path)
+            assert not is_late(stranger, "/health")
+            flood(served, f"health {SENDER}")
+            assert is_late(stranger, "/ready")
+        with served.http(key) as http:
+            assert http.get("/v1/zones").status_code == 200
+        for mine in ("/page/files", "/page/static/page.css"):
+            assert ada.get(mine).status_code == 200
+        assert PageVisitor(served, key).get("/page/files").status_code == 200
+
+
+def test_what_a_key_sends_beyond_the_gate_or_its_rate_is_late(tmp_path: Path) -> None:
+    with serving(tmp_path, make_file(requests_per_second=1e-3, burst=4)) as served:
+        secret = served.key("ada")
+        ada = PageVisitor(served, secret)
+        (key,) = [one.id for one in served.service.accounts.all_keys() if one.user == "ada"]
+        flood(served, f"key {key}")
+        with served.http(secret) as http:
+            assert http.get("/v1/zones").status_code == 200
+            assert is_late(ada.http, "/page/static/page.css")
+            assert is_late(ada.http, "/page/sign-in", "POST", data={"key": secret})
+            assert is_late(http, "/v1/zones")
+
+
+def test_the_body_of_a_request_whose_response_is_late_is_not_read(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path) as served:
+        flood(served, SENDER)
+        head = f"POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: {MUCH}\r\n\r\n".encode()
+        with lines(served, 1, head) as (line,):
+            line.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                line.sendall(bytes(MUCH))
+
+
+def test_late_responses_end_when_their_clients_leave_and_when_the_service_stops(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path) as served:
+        flood(served, SENDER)
+        line = b"GET /page/sign-in HTTP/1.1\r\nHost: a\r\n\r\n"
+        tasks = served.app.state.server.server_state.tasks
+        with lines(served, 3, line):
+            poll(lambda: len(tasks) == 3)
+        poll(lambda: not tasks)
+        with lines(served, 3, line) as late:
+            poll(lambda: len(tasks) == 3)
+            served.app.state.stop()
+            for one in late:
+                assert heard(one).startswith(b"HTTP/1.1 200 ")
 
 
 def test_connections_of_an_address_that_floods_make_room_first(tmp_path: Path) -> None:
     with serving(tmp_path, limits=ConnectionLimits(connections=10)) as served:
         key = served.key("ada")
-        flooded(served)
+        flood(served, SENDER)
         with lines(served, 60, b"GET /page/sign-in HTTP/1.1\r\nHost: a\r\n\r\n") as late:
             for _ in range(3):
                 poll(lambda: is_served(served, key))
             assert heard(late[0]) == b""
+
+
+def test_an_address_that_floods_however_it_leaves_gets_no_connections(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path) as served:
+        late = served.service.late
+        frozen = late._now()
+        late._now = lambda: frozen
+        with served.http(served.key("ada")) as http:
+            assert http.get("/v1/zones").status_code == 200
+            flood(served, SENDER, share=1.0)
+            with lines(served, 1, b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n") as (line,):
+                assert heard(line) == b""
+            # Open ones are served.
+            assert http.get("/v1/zones").status_code == 200
+
+
+def test_a_head_of_many_headers_is_refused(served: Served) -> None:
+    head = b"GET /health HTTP/1.1\r\nHost: a\r\n" + b"a: b\r\n" * MAX_HEADERS + b"\r\n"
+    with lines(served, 1, head) as (line,):
+        assert heard(line).startswith(b"HTTP/1.1 400 ")
 
 
 def test_the_newest_connection_is_refused_where_all_others_are_served() -> None:

@@ -479,6 +479,8 @@ async def _listen(
         forwarded_allow_ips=file.trusted_proxies,
     )
     server = LimitedServer(config, limits)
+    server.server_state.is_flooding = opened.service.late.is_flooding
+    app.state.server = server
     app.state.stop = lambda: setattr(server, "should_exit", True)
     serving = asyncio.create_task(server.serve())
     while not server.started:

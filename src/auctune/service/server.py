@@ -198,6 +198,7 @@ async def _serve(
             freeze_startup_objects()
             shutdown.handle_signals()
             ready(url, key)
+            server.server_state.is_flooding = opened.service.late.is_flooding
             server.end_streams = opened.service.generation.stop
             gate.open(app)
             await serving

@@ -20,8 +20,8 @@ from auctune.engine.data.client import DataClient
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.limits import (
-    AddressLimit,
     JobQuota,
+    LateResponses,
     OpenLimiter,
     StoredOpenJob,
     TokenBuckets,
@@ -125,7 +125,7 @@ class Service:
     Attributes:
         zones: by name; the first is the default.
         rate: rate limit of requests, by key.
-        addresses: rate limit of requests without a key or session.
+        late: rate limit of responses to those without a key, or beyond its rate.
         idempotency: jobs of recent requests, for retries.
         open_jobs: limits the open jobs of each user.
         streams: number of open event streams, by key.
@@ -142,7 +142,7 @@ class Service:
     zones: dict[str, AnyGateway]
     accounts: AccountRegistry
     rate: TokenBuckets
-    addresses: AddressLimit
+    late: LateResponses
     spending: BudgetTracker
     files: FileRepository
     queries: Queries
@@ -465,7 +465,7 @@ async def build_service(
         zones=zones,
         accounts=accounts,
         rate=TokenBuckets(limits.requests_per_second, limits.burst, time.monotonic),
-        addresses=AddressLimit(),
+        late=LateResponses(),
         spending=spending,
         files=files,
         queries=queries,

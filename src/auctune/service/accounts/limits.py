@@ -21,7 +21,7 @@ OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 """Statuses of jobs that have not ended; paused jobs have them too."""
 
 
-_MAX_FULL_BUCKETS = 10_000
+_MAX_BUCKETS = 10_000
 
 
 class QuotaExceededError(AuctuneError):
@@ -188,21 +188,21 @@ class TokenBuckets:
 
     def _evict_full(self, now: float) -> None:
         # A full bucket equals a new one: unused keys take no memory.
-        if len(self._buckets) < _MAX_FULL_BUCKETS:
+        if len(self._buckets) < _MAX_BUCKETS:
             return
         fill = self._burst / self._per_second
         self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < fill}
 
 
-class AddressLimit:
-    """Rate limit of requests without a key or session, by address.
+class LateResponses:
+    """Rate limit of responses to those who have no key, or are beyond its rate, by sender.
 
-    Responses beyond the rate are late: a client that waits for them sends fewer. Refusals would
-    cost as much as responses, and clients would connect again.
+    Beyond the rate they are late: a client that waits for them sends fewer. Refusals would cost as
+    much as responses, and clients would connect again.
 
     Args:
-        per_second: requests of an address, in the long run.
-        burst: requests of an address at once.
+        per_second: responses to a sender, in the long run.
+        burst: responses to a sender at once.
         max_delay: of a response, in seconds.
         now: a monotonic clock, in seconds.
     """
@@ -216,21 +216,31 @@ class AddressLimit:
     ) -> None:
         self._interval, self._max_delay, self._now = 1.0 / per_second, max_delay, now
         self._burst_seconds = burst * self._interval
-        # By network, when all of its requests so far have been sent at this rate.
+        # By sender, when all of its requests so far have been sent at this rate.
         self._spent_until: dict[str, float] = {}
+        self._max_senders = _MAX_BUCKETS
 
-    def delay(self, address: str) -> float:
+    def is_flooding(self, address: str) -> bool:
+        """Return whether the next response to an address would be as late as any may be."""
+        spent_until = self._spent_until.get(client_network(address))
+        if spent_until is None:
+            return False
+        latest = self._now() + self._burst_seconds + self._max_delay
+        return spent_until + self._interval >= latest
+
+    def delay(self, sender: str) -> float:
         """Count a request; return the seconds by which its response is to be late."""
-        now, network = self._now(), _network(address)
-        if len(self._spent_until) >= _MAX_FULL_BUCKETS:
+        now = self._now()
+        if len(self._spent_until) >= self._max_senders:
             self._spent_until = {k: at for k, at in self._spent_until.items() if at > now}
+            self._max_senders = max(_MAX_BUCKETS, 2 * len(self._spent_until))
         latest = now + self._burst_seconds + self._max_delay
-        spent_until = max(now, self._spent_until.get(network, now)) + self._interval
-        self._spent_until[network] = min(spent_until, latest)
-        return max(0.0, self._spent_until[network] - now - self._burst_seconds)
+        spent_until = max(now, self._spent_until.get(sender, now)) + self._interval
+        self._spent_until[sender] = min(spent_until, latest)
+        return max(0.0, self._spent_until[sender] - now - self._burst_seconds)
 
 
-def _network(address: str) -> str:
+def client_network(address: str) -> str:
     """Return what one client has: an IPv4 address, or an IPv6 network of 64 bits."""
     try:
         found = ip_address(address)

@@ -16,18 +16,19 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from auctune.service.http.middleware import HELD, is_upload
+from auctune.service.http.middleware import LATE, is_upload
 
 MAX_HEADER_BYTES = 64 * 1024
+MAX_HEADERS = 100
 DISCARDED_BYTES = 256 * 1024
 """Bytes of a body that are read and dropped after the response."""
 _CHECK_TICKS = 10
-_MAX_PIPELINED = 16
+MAX_PIPELINED = 8
 _STREAM_END_SECONDS = 1.0
 
 
-class _PipelineError(Exception):
-    """A client has pipelined too many requests."""
+class _TooManyError(Exception):
+    """A client has pipelined too many requests, or sent too many headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +56,18 @@ class OpenConnections(ServerState):
     """Open connections of a server.
 
     Attributes:
-        held: connections whose client sends too much without a key: its response is late.
+        late: connections whose response waits, as their client sends too much; longest wait first.
         waiting: connections whose client has to send a request, longest wait first.
         receiving: connections whose client has to send the rest of a body, longest wait first.
         unread: connections whose client has to read what is sent, longest wait first.
+        is_flooding: whether an address sends so much without a key that it gets no connections.
     """
 
     def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__()
         self.limits = limits
-        self.held: dict[Connection, None] = {}
+        self.is_flooding: Callable[[str], bool] = lambda _address: False
+        self.late: dict[Connection, None] = {}
         self.waiting: dict[Connection, None] = {}
         self.receiving: dict[Connection, None] = {}
         self.unread: dict[Connection, None] = {}
@@ -80,7 +83,7 @@ class OpenConnections(ServerState):
         connections with unfinished bodies or unread answers would lock out all others.
         """
         if len(self.connections) > self.limits.connections:
-            idle = chain(self.held, self.waiting, self.receiving, self.unread)
+            idle = chain(self.late, self.waiting, self.receiving, self.unread)
             next((one for one in idle if one is not newest), newest).abort()
 
 
@@ -100,6 +103,8 @@ class LimitedServer(uvicorn.Server):
         self.end_streams: Callable[[], None] = lambda: None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for connection in list(self.server_state.late):
+            connection.stop_waiting()
         grace = (self.config.timeout_graceful_shutdown or 0) - _STREAM_END_SECONDS
         timer = asyncio.get_running_loop().call_later(max(0.0, grace), lambda: self.end_streams())
         try:
@@ -141,17 +146,24 @@ class Connection(HttpToolsProtocol):
         self._now: Callable[[], float] = self.loop.time
         # Start of the current timeout.
         self._since = self._now()
+        # The client has left, or the service stops.
+        self._is_over = asyncio.Event()
         self._chunks: list[bytes] = []
         # The request that is served; of several pipelined ones `cycle` is the newest.
         self._served: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        if self.client is not None and self._open.is_flooding(self.client[0]):
+            # This costs a tenth of a request and its response.
+            self.abort()
+            return
         self._open.waiting[self] = None
         self._open.make_room(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        self.stop_waiting()
         super().connection_lost(exc)
         if self._served is not None and not self._served.response_complete:
             self._served.disconnected = True
@@ -223,10 +235,16 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         # All requests of one read are parsed before any connection is served again.
-        if len(self.pipeline) >= _MAX_PIPELINED:
-            raise _PipelineError
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise _TooManyError
         self._is_in_head, self._held = True, 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # Each takes a hundred bytes and more, however short.
+        if len(self.headers) >= MAX_HEADERS:
+            raise _TooManyError
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._is_in_head, self._is_in_body, self._discarded = False, True, 0
@@ -234,7 +252,7 @@ class Connection(HttpToolsProtocol):
         self._open.waiting.pop(self, None)
         self._open.receiving[self] = None
         super().on_headers_complete()
-        self.scope[HELD] = self._hold  # type: ignore[literal-required]
+        self.scope[LATE] = self._wait_late  # type: ignore[literal-required]
         self._is_upload = is_upload(self.scope)
 
     def on_body(self, body: bytes) -> None:
@@ -278,13 +296,20 @@ class Connection(HttpToolsProtocol):
         if is_answered and not self._is_in_body and not self.pipeline:
             self._open.waiting[self] = None
 
-    @contextmanager
-    def _hold(self) -> Iterator[None]:
-        self._open.held[self] = None
+    def stop_waiting(self) -> None:
+        """End the wait of a late response."""
+        self._is_over.set()
+
+    async def _wait_late(self, seconds: float) -> None:
+        """Wait, at most until the client leaves; what it sends meanwhile is not read."""
+        self._open.late[self] = None
         try:
-            yield
+            async with asyncio.timeout(seconds):
+                await self._is_over.wait()
+        except TimeoutError:
+            pass
         finally:
-            self._open.held.pop(self, None)
+            self._open.late.pop(self, None)
 
     def _close_late(self, what: str) -> None:
         is_answering = self.cycle is not None and (
@@ -300,7 +325,7 @@ class Connection(HttpToolsProtocol):
 
     def _forget(self) -> None:
         for clients in (
-            self._open.held,
+            self._open.late,
             self._open.waiting,
             self._open.receiving,
             self._open.unread,

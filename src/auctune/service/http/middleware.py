@@ -8,12 +8,11 @@ import random
 import time
 from collections import deque
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import QuotaExceededError, client_network
 from auctune.service.datasets.repairer import VENDOR_ROOT
 from auctune.service.gate import BUFFERED_BYTES, Timed
 from auctune.service.http.auth import authenticate
@@ -29,8 +28,8 @@ from auctune.service.service import Service
 
 UPLOADS = frozenset(("/v1/files", "/page/files"))
 SIGN_IN = "/page/sign-in"
-HELD = "auctune.held"
-"""In a scope: returns a context in which its connection is the first to be closed for others."""
+LATE = "auctune.late"
+"""In a scope: waits for so many seconds, and has its connection closed first for others."""
 SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 256 * 1024
 """Limit for requests for jobs, which can name 1,000 sites, and for prompts."""
@@ -66,13 +65,13 @@ class RequestMiddleware:
         start, request_id = time.perf_counter(), f"{random.getrandbits(64):016x}"
         status, is_stream, has_begun = 500, False, False
         seconds: float | None = None
-        request = RequestScope(self._service.reads)
+        request, is_stopping = RequestScope(self._service.reads), False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status, is_stream, has_begun, seconds
+            nonlocal start, status, is_stream, has_begun, seconds
             if message["type"] == "http.response.start":
-                if _is_from_stranger(scope, message["status"]):
-                    await self._slow_down(scope, receive)
+                if not is_stopping:
+                    start += await self._delay_response(scope, message["status"], request)
                 status, has_begun = message["status"], True
                 # Its client may read slowly, and is not refused in the midst of a response.
                 request.leave_gate()
@@ -106,6 +105,7 @@ class RequestMiddleware:
             # Requests are cancelled where the service stops before they are done.
             if has_begun:
                 raise
+            is_stopping = True
             stopping = ApiError(503, "the service is stopping", "unavailable", headers=RETRY)
             await stopping.response()(scope, receive, send_with_headers)
         finally:
@@ -129,14 +129,13 @@ class RequestMiddleware:
                 who=scope.get("auctune.who"),
             )
 
-    async def _slow_down(self, scope: Scope, receive: Receive) -> None:
-        """Wait while an address sends too much, at most until the client leaves."""
-        address, _ = scope.get("client") or ("", 0)
-        if delay := self._service.addresses.delay(address):
-            with scope.get(HELD, nullcontext)(), suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    while (await receive())["type"] != "http.disconnect":
-                        pass
+    async def _delay_response(self, scope: Scope, status: int, request: RequestScope) -> float:
+        """Wait if the response is to be late; return for how many seconds at most."""
+        sender = _late_sender(scope, status, request)
+        delay = 0.0 if sender is None else self._service.late.delay(sender)
+        if delay:
+            await scope.get(LATE, asyncio.sleep)(delay)
+        return delay
 
     @staticmethod
     def _drop_ranges(scope: Scope) -> None:
@@ -181,12 +180,22 @@ class RequestMiddleware:
         return SMALL_BYTES
 
 
-def _is_from_stranger(scope: Scope, status: int) -> bool:
-    """Return whether a response is for someone without a key, session or signed URL."""
-    path = scope["path"]
-    if path in _PROBES or (path.startswith(VENDOR_ROOT) and status < 400):
-        return False
-    return scope.get("auctune.who") is None
+def _late_sender(scope: Scope, status: int, request: RequestScope) -> str | None:
+    """Return in whose name a response may be late, or None if it is in time.
+
+    What has passed the gate is in time, if it was not too much, and what has a signed link.
+    """
+    key, path = scope.get("auctune.who"), scope["path"]
+    if request.user is not None and status != 429:
+        return None
+    if path.startswith(VENDOR_ROOT) and status < 400:
+        return None
+    if key is not None:
+        return f"key {key}"
+    address, _ = scope.get("client") or ("", 0)
+    network = client_network(address)
+    # What checks the health may be a proxy that sends everybody's requests.
+    return f"health {network}" if path in _PROBES else network
 
 
 def is_upload(scope: Mapping[str, object]) -> bool:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import TokenBuckets
+from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import HANDLERS
 from auctune.service.http.routes import files as api_files
 from auctune.service.http.routes import jobs, zones
@@ -129,7 +130,9 @@ def _static() -> Endpoint:
         name = request.path_params["name"]
         signed_in = request.app.state.context.sessions.get(cookie_of(request))
         if signed_in is not None:
-            request.scope["auctune.who"] = signed_in[0].key
+            _, who = signed_in
+            request.scope["auctune.who"] = who.key
+            check_rate(request.app.state.context.service, who)
         if name not in content:
             return render_error(request, 404, "There is no such file.")
         kind = _TYPES[name.rpartition(".")[2]]

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from auctune.service.accounts.keys import Role
+from auctune.service.http.auth import check_rate
 from auctune.service.page.auth import (
     COOKIE,
     ROOT,
@@ -47,6 +48,7 @@ async def sign_in(request: Request) -> Response:
         wrong = "This key is a vendor's; the page is for users and operators."
         return render_anonymous("sign_in.html", 403, next=place, wrong=wrong)
     request.scope["auctune.who"] = who.key
+    check_rate(context.service, who)
     context.sessions.delete(cookie_of(request))
     answer = RedirectResponse(place, 303)
     answer.set_cookie(

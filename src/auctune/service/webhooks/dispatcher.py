@@ -8,6 +8,7 @@ one by one.
 
 import asyncio
 import heapq
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ import structlog
 from sqlalchemy import Engine, and_, or_, select
 
 from auctune.service.accounts.budget_alerts import BudgetAlert, BudgetAlerts
+from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.config.models import ServiceConfig
 from auctune.service.notifier import Notifier
 from auctune.service.private_files import load_key
@@ -49,6 +51,8 @@ MAX_CONCURRENCY_PER_USER = 4
 """Concurrent deliveries of one user, whose slow receivers must not delay others."""
 MAX_PENDING_PER_USER = 10_000
 """Deliveries of one user, waiting or in progress; further ones are dropped."""
+PER_SECOND, BURST = 5.0, 100.0
+"""Deliveries of one user, in the long run and at once: each holds the event loop for some ms."""
 BACKOFF_FACTOR = 4
 
 _CURSOR_PREFIX = "webhooks.told:"
@@ -204,6 +208,7 @@ class WebhookDispatcher:
         self._sender = WebhookSender(private_addresses=private_addresses)
         self._background = TaskSet()
         self._free = asyncio.Semaphore(MAX_CONCURRENCY)
+        self._rate = TokenBuckets(PER_SECOND, BURST, time.monotonic)
         # Only users with deliveries have a queue.
         self._queues: dict[str, _Queue] = {}
         self._numbers = count()
@@ -307,8 +312,11 @@ class WebhookDispatcher:
             queue.timer = None
         loop = asyncio.get_running_loop()
         while queue.pending and queue.num_active < MAX_CONCURRENCY_PER_USER:
-            if queue.pending[0].due > loop.time():
-                queue.timer = loop.call_at(queue.pending[0].due, self._start_due, user)
+            wait = queue.pending[0].due - loop.time()
+            if wait <= 0.0:
+                wait = self._rate.acquire(user)
+            if wait > 0.0:
+                queue.timer = loop.call_later(wait, self._start_due, user)
                 return
             queue.num_active += 1
             self._background.spawn(self._deliver(queue, heapq.heappop(queue.pending)))
