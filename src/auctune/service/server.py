@@ -272,6 +272,9 @@ async def seed_accounts(service: Service, config: ServiceConfig) -> None:
     for entry, key in keys:
         role, terms = Role(entry.role), entry.default_terms or NO_TERMS
         await service.accounts.import_key(entry.user, role, entry.name, key, terms)
+    for team in config.limits.team_weights:
+        if service.accounts.team(team) is None:
+            _log.warning("limits.team_weights names a team that there is not (yet)", team=team)
 
 
 async def ensure_operator_key(directory: AccountRegistry, data: Path) -> str | None:

@@ -181,8 +181,8 @@ class LimitsConfig(BaseModel):
     )
     team_weights: dict[Name, Positive] = Field(
         default={},
-        description="by team: how much each of its users gets of what users share, against 1 for "
-        "all others, while more is wanted than there is",
+        description="by team: with 2 each of its users gets twice as much as a user of another "
+        "team of what all share, while more is wanted than there is",
         examples=[{"research": 2.0}],
     )
     bids_per_day: Count = Field(

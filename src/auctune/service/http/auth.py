@@ -1,5 +1,6 @@
 """Authentication of requests: key, role and rate."""
 
+import math
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
@@ -45,11 +46,12 @@ def check_rate(service: Service, who: Principal) -> None:
     """Count a request against the rate limit of a key; raise 429 if it is exceeded."""
     wait = service.rate.acquire(who.key)
     if wait > 0:
+        seconds = math.ceil(wait)
         raise ApiError(
             429,
-            f"too many requests; try again in {wait:.1f} s",
+            f"this key sends more than its requests a second; try again in {seconds} s",
             "rate_limit_exceeded",
-            headers={"Retry-After": f"{max(1, round(wait))}"},
+            headers={"Retry-After": f"{seconds}"},
         )
 
 

@@ -1,5 +1,6 @@
 """Sign-in with an API key, and sign-out."""
 
+import math
 import re
 from urllib.parse import unquote
 
@@ -71,9 +72,9 @@ def _refuse(request: Request, place: str) -> Response:
     context: PageContext = request.app.state.context
     wait = context.sign_ins.acquire(request.client.host if request.client is not None else "")
     if wait > 0:
-        wrong = f"Too many attempts; wait {wait:.0f} s."
+        wrong = f"Too many attempts; wait {math.ceil(wait)} s."
         answer = render_anonymous("sign_in.html", 429, next=place, wrong=wrong)
-        answer.headers["Retry-After"] = f"{max(1, round(wait))}"
+        answer.headers["Retry-After"] = f"{math.ceil(wait)}"
         return answer
     return render_anonymous("sign_in.html", 401, next=place, wrong="That key is not valid.")
 
