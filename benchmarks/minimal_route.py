@@ -21,9 +21,8 @@ import uvloop
 from fastapi import FastAPI
 
 from auctune.service.storage import Committer, WriteBatch, open_store
-from auctune.service.storage.event_log import checksum
+from auctune.service.storage.event_log import VERSION, checksum
 from auctune.service.storage.tables import events
-from auctune.service.storage.upcasting import VERSION
 
 
 def make_app(committer: Committer) -> FastAPI:

@@ -35,8 +35,7 @@ from typing import Any
 
 import orjson
 
-from auctune.service.storage.event_log import checksum
-from auctune.service.storage.upcasting import VERSION
+from auctune.service.storage.event_log import VERSION, checksum
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.recorded_logs import FIXTURES, LOGS, record_snapshots, write_expectations

@@ -37,10 +37,9 @@ from auctune.service.storage.batch import noop
 from auctune.service.storage.identity import bind
 from auctune.service.zones.auction.kind import auction_record, build_supply
 from auctune.service.zones.auction.state import empty_model
-from auctune.service.zones.auction.supply import Bid
-from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.auction.zone import AuctionZone, Bid
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import DataDirs
+from auctune.service.zones.core.worker import DataDirs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.service_process import ServiceProcess, write_idle_service

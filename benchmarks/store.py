@@ -30,9 +30,8 @@ from rich.table import Table
 from sqlalchemy import Connection, event
 
 from auctune.service.storage import Committer, EventLog, Store, WriteBatch, open_store
-from auctune.service.storage.event_log import checksum
+from auctune.service.storage.event_log import VERSION, checksum
 from auctune.service.storage.tables import entries, events, jobs
-from auctune.service.storage.upcasting import VERSION
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from support.postgres import find_programs, private_server

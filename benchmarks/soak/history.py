@@ -9,12 +9,11 @@ from sqlalchemy import func, select
 
 from auctune.service.event_writer import read_job
 from auctune.service.storage import EventLog, open_readonly
-from auctune.service.storage.event_log import EVENT_COLUMNS, read_row
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.storage.read_model import JobReadModel, Status
+from auctune.service.storage.event_log import EVENT_COLUMNS, EventType, ZoneEvent, read_row
+from auctune.service.storage.queries import JobReadModel, Status
 from auctune.service.storage.tables import entries, events, jobs
 from auctune.service.zones.core.snapshots import read_event
-from auctune.service.zones.timeshare.events import TimeshareEventType
+from auctune.service.zones.timeshare.state import TimeshareEventType
 
 FINAL_EVENTS = (EventType.FINISHED, EventType.CANCELLED, EventType.FAILED)
 _OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)

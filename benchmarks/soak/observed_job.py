@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
+from auctune.service.zones.core.job import SLOWER_THAN_SOLD
 
 JobView = dict[str, Any]
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from auctune.service.event_writer import from_minor_units
 from auctune.service.ledger import REVENUE
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from soak.client import Client, ClientRecord
 from soak.environment import Environment
 from soak.history import History, JobHistory, count_events, count_jobs

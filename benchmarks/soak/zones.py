@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from auctune.engine.edge.records import plan_record, read_decision
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.auction.state import AuctionState
 from auctune.service.zones.auction.state import empty_model as empty_auction
 from auctune.service.zones.core.state import ZoneModel

@@ -33,7 +33,7 @@ from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
 from auctune.engine.file_lock import lock_file
 from auctune.engine.vendors import RepairParams, RepairVendor
-from auctune.service.config.secrets import check_private, read_secret
+from auctune.service.config.fields import check_private, read_secret
 from auctune.service.vendors import (
     Fault,
     TokenClient,

@@ -11,16 +11,16 @@ import pytest
 
 from auctune.domain import Admission, RepeatedEnergy
 from auctune.registry import build
-from auctune.replay.auction import AuctionVerifier
-from auctune.replay.auction_outcome import outcome_under, recorded_outcome
+from auctune.replay.auction import AuctionVerifier, outcome_under, recorded_outcome
 from auctune.replay.compare import slot_of
 from auctune.replay.verify import VerificationResult
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.zones.auction.events import AuctionEventType
-from auctune.service.zones.auction.job import (
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.zones.auction.state import (
+    AuctionEventType,
+    AuctionModel,
+    AuctionState,
     read_task,
 )
-from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
 

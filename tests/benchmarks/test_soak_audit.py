@@ -12,10 +12,10 @@ import pytest
 from auctune.domain import Money
 from auctune.service.event_writer import to_minor_units
 from auctune.service.ledger import Entry, instance_cost
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.storage.read_model import JobReadModel, Status
-from auctune.service.zones.core.metered import Meter
-from auctune.service.zones.timeshare.events import TimeshareEventType
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.storage.queries import JobReadModel, Status
+from auctune.service.zones.core.job import Meter
+from auctune.service.zones.timeshare.state import TimeshareEventType
 from soak.audit.clients import check_clients
 from soak.audit.jobs import check_job
 from soak.audit.log import check_ledger

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.auction.state import AuctionState
 from auctune.service.zones.core.state import ZoneState
 from auctune.service.zones.edge.state import EdgeState

@@ -15,9 +15,8 @@ from collections import Counter
 from typing import Any
 
 from auctune.service.storage import Committer, Store, WriteBatch, open_store
-from auctune.service.storage.event_log import checksum
+from auctune.service.storage.event_log import VERSION, checksum
 from auctune.service.storage.tables import entries, events, jobs
-from auctune.service.storage.upcasting import VERSION
 
 NUM_WAITING = 40
 NUM_ENTRIES = 4

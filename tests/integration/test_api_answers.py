@@ -20,7 +20,7 @@ from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.models import ServiceConfig
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.train.adapter_files import pack_adapter
 from auctune.train.base import Base, load_base
 from support.openai_contract import violations

@@ -12,7 +12,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.schema import check_schema
-from auctune.service.accounts.default_terms import DefaultTerms
+from auctune.service.accounts.registry import DefaultTerms
 from auctune.service.config.models import KeyConfig, ServiceConfig, UserConfig
 from auctune.service.server import seed_accounts
 from support.command_line import run_auctune

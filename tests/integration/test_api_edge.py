@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from auctune.cli.app import app
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.edge.gateway import EdgeGateway
 from auctune.service.zones.edge.zone import EdgeZone

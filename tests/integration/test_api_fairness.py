@@ -13,9 +13,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from auctune.service.accounts.keys import Principal, Role
-from auctune.service.fair_queue import ReadThreads
-from auctune.service.gate import Gate
+from auctune.service.accounts.registry import Principal, Role
+from auctune.service.fair_queue import Gate, ReadThreads
 from auctune.service.request_scope import RequestScope, request_scope
 from auctune.service.service import _REQUESTS_AT_WORK
 from support.page_visitor import PageVisitor

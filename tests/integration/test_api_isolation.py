@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from auctune.service.accounts.keys import Role
+from auctune.service.accounts.registry import Role
 from auctune.service.page.app import page_routes
 from support.page_visitor import PageVisitor
 from support.serving import ROWS, Served, make_file, make_zone, serving

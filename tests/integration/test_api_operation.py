@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
-from auctune.service.accounts.keys import Role
+from auctune.service.accounts.registry import Role
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage import Queries

@@ -9,10 +9,10 @@ import pytest
 from auctune.engine.messages.spot import CapReached, SpotReply
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.gateway import SpotGateway
+from auctune.service.zones.spot.state import SpotEventType
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from support import run_events

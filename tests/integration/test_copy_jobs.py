@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.accounts.default_terms import DefaultTerms
+from auctune.service.accounts.registry import DefaultTerms
 from auctune.service.config.models import ServiceConfig
 from support.serving import ROWS, Served, make_file
 from support.waits import WAIT_SECONDS

@@ -15,12 +15,12 @@ from sqlalchemy import select
 
 from auctune.domain import write_snapshot
 from auctune.service import erasure, logging
-from auctune.service.accounts.keys import Principal, Role
+from auctune.service.accounts.registry import Principal, Role
 from auctune.service.config.wandb import WandbConfig
 from auctune.service.storage import Snapshots, tables
 from auctune.service.storage.committer import durable
 from auctune.service.zones.core.events import JobNoted, OutOfMemory
-from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
+from auctune.service.zones.core.job import SLOWER_THAN_SOLD
 from auctune.service.zones.core.snapshots import Snapshotter
 from support.adapter_archives import pack
 from support.serving import ROWS, Served, make_file, make_zone, serving

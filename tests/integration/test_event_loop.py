@@ -11,8 +11,7 @@ from auctune.service.http.middleware import MAX_STEP_SECONDS
 from auctune.service.page.app import page_routes
 from auctune.service.storage import WriteBatch, tables
 from auctune.service.storage.committer import durable
-from auctune.service.storage.job_metadata import metadata_rows
-from auctune.service.storage.queries import MAX_PAGE_BYTES
+from auctune.service.storage.queries import MAX_PAGE_BYTES, metadata_rows
 from support.page_visitor import PageVisitor
 from support.serving import Served, make_file, serving
 from support.store_rows import answer_rows, event_row

@@ -29,13 +29,12 @@ from auctune.domain.generation import (
 from auctune.domain.money import STEP
 from auctune.engine.generation import Generator, GeneratorSettings, InferenceError
 from auctune.service.accounts.budgets import BudgetExceededError
-from auctune.service.accounts.keys import Principal, Role
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.accounts.registry import Budget
+from auctune.service.accounts.registry import Budget, Principal, Role
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
 from auctune.service.ledger import user_account
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from support.serving import Served, make_file, make_zone, serving
 from support.small_bases import WORDS, build_base
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.accounts.keys import Role
+from auctune.service.accounts.registry import Role
 from auctune.service.storage import EventLog, open_store
 from support.old_logs import write_old_log
 from support.serving import ROWS, Served, serving

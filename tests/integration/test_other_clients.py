@@ -20,7 +20,7 @@ import openai
 import pytest
 
 from auctune.domain.epoch_metrics import EpochMetrics
-from auctune.service.accounts.default_terms import DefaultTerms
+from auctune.service.accounts.registry import DefaultTerms
 from auctune.service.config.models import ServiceConfig
 from support.openai_service import MODEL, openai_service, run_client
 from support.service_process import ServiceProcess, rows_of

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from markupsafe import escape
 
-from auctune.service.accounts.keys import Role
+from auctune.service.accounts.registry import Role
 from auctune.service.page.app import page_routes
 from support.page_visitor import PageVisitor, faults
 from support.serving import ROWS, Served, make_file, make_zone, serving

@@ -26,7 +26,7 @@ from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
-from auctune.service.zones.auction.executors import RayExecutorFactory
+from auctune.service.zones.auction.kind import RayExecutorFactory
 from auctune.train.base import load_base
 from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer

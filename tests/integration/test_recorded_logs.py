@@ -23,8 +23,8 @@ from sqlalchemy import select
 from auctune.service.accounts.budgets import _of_key, _stored_payments
 from auctune.service.erasure import erase
 from auctune.service.storage import EventLog
+from auctune.service.storage.event_log import OLDEST_VERSION, VERSION
 from auctune.service.storage.tables import events
-from auctune.service.storage.upcasting import OLDEST_VERSION, VERSION
 from support.recorded_logs import (
     CHARGED_KEY,
     FIXTURES,

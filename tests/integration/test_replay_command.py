@@ -17,8 +17,7 @@ from auctune.replay.auction import AuctionReplay
 from auctune.replay.compare import LogRange, ReplayInput
 from auctune.service.storage import EventLog, Snapshots, open_readonly
 from auctune.service.storage.committer import durable
-from auctune.service.storage.event_log import checksum
-from auctune.service.storage.upcasting import VERSION
+from auctune.service.storage.event_log import VERSION, checksum
 from support.command_line import run_auctune
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_zone, serving
 

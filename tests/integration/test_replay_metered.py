@@ -13,8 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from auctune.service.storage.event_log import checksum
-from auctune.service.storage.upcasting import VERSION
+from auctune.service.storage.event_log import VERSION, checksum
 from support.command_line import run_auctune
 from support.metered_market import ON_DEMAND_PRICE, PRICE, Pool, Renter, ask, cancel, write_settings
 from support.serving import EPOCH, SLOT_SECONDS, Served, make_file, make_pool, serving

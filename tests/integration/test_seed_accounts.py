@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.accounts.keys import Role, hash_key
-from auctune.service.accounts.registry import AccountRegistry
+from auctune.service.accounts.registry import AccountRegistry, Role, hash_key
 from auctune.service.config.models import KeyConfig, UserConfig
 from auctune.service.server import FIRST_KEY, ensure_operator_key, seed_accounts
 from auctune.service.storage import Committer, Store

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from auctune.replay.spot import SpotVerifier
-from auctune.service.zones.spot.job import KEPT_JOBS
+from auctune.service.zones.spot.state import KEPT_JOBS
 from support.late_rentals import LateRentals, Paid
 from support.spot_player import SpotPlayer
 from support.thorough import THOROUGH

@@ -9,8 +9,8 @@ import pytest
 
 from auctune.engine.pool.events import ExitReason, JobJoined, PoolEvent, QuantumTrained
 from auctune.replay.timeshare import TimeshareVerifier
-from auctune.service.storage.events import EventType
-from auctune.service.storage.read_model import Status
+from auctune.service.storage.event_log import EventType
+from auctune.service.storage.queries import Status
 from support.pooled_zones import PRICE, SECONDS, PooledZone, PoolPlayer
 from support.thorough import THOROUGH
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auctune.domain import Cell, InputError, Schedule
-from auctune.service.zones.auction.job import AuctionJob
+from auctune.service.zones.auction.state import AuctionJob
 from auctune.service.zones.core.job import Phase
 from support.thorough import rotated
 from support.zone_player import ZonePlayer, assert_same

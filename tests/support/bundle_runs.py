@@ -9,7 +9,7 @@ from auctune.engine.pool.bundle import Bundle
 from auctune.engine.pool.events import JobOutlook, OnEvent, PoolEvent
 from auctune.engine.pool.report import Figures
 from auctune.service.storage import EventLog, open_readonly
-from auctune.service.storage.events import ZoneEvent
+from auctune.service.storage.event_log import ZoneEvent
 from auctune.service.zones.core.snapshots import read_event
 from auctune.standalone import timeshare
 from auctune.standalone.timeshare import ZONE, BundleFolder

@@ -16,10 +16,9 @@ from auctune.engine.edge.records import SlotRequest, read_decision
 from auctune.engine.edge.site_store import cut_chunks
 from auctune.engine.edge.storage import assign_chunks
 from auctune.service.storage import EventLog, open_readonly
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.snapshots import read_event
-from auctune.service.zones.edge.job import EdgeJobState
-from auctune.service.zones.edge.state import InstanceState, empty_model
+from auctune.service.zones.edge.state import EdgeJobState, InstanceState, empty_model
 from auctune.sim.edge.instance_file import EdgeInstance, write_edge_instance
 from auctune.standalone.edge import ZONE, EdgeRunFolder
 from auctune.standalone.edge_console import EdgeConsole

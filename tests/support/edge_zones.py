@@ -20,10 +20,9 @@ from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.edge.kind import build_supply, edge_record
-from auctune.service.zones.edge.scheduler import SlotScheduler
-from auctune.service.zones.edge.site_datasets import SiteDatasets
-from auctune.service.zones.edge.state import EdgeModel, empty_model
+from auctune.service.zones.edge.state import EdgeModel, SiteDatasets, empty_model
 from auctune.service.zones.edge.supply import EdgeBid
+from auctune.service.zones.edge.worker import SlotScheduler
 from auctune.service.zones.edge.zone import EdgeZone
 from support.zones import EPOCH, MemoryLog, SetClock, made_up_profile
 

@@ -14,10 +14,14 @@ from auctune.engine.spot.job_config import SpotStrategy
 from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
-from auctune.service.storage.events import EventType
-from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
-from auctune.service.zones.spot.job import Pace, SpotJobState
-from auctune.service.zones.spot.state import empty_model
+from auctune.service.storage.event_log import EventType
+from auctune.service.zones.spot.state import (
+    EstimateInputs,
+    Pace,
+    SpotBid,
+    SpotJobState,
+    empty_model,
+)
 from auctune.service.zones.spot.worker import on_message, on_ready
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.sim.spot.files import SpotRecord

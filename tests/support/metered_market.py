@@ -10,11 +10,11 @@ from auctune.engine.pool.events import ExitReason, JobLeft, PoolEvent
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.spot.gateway import SpotGateway
-from auctune.service.zones.spot.job import SpotJobState
+from auctune.service.zones.spot.state import SpotJobState
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.spot.zone import SpotZone
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.pool import record_event
+from auctune.service.zones.timeshare.worker import record_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support import run_events
 from support.pool_events import joined, quantum

@@ -9,7 +9,7 @@ from auctune.engine.pool.events import PoolEvent
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.worker import on_message
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.pool import record_event
+from auctune.service.zones.timeshare.worker import record_event
 from support import run_events
 from support.pool_events import joined, quantum
 from support.serving import Served, make_file, make_pool, make_zone, serving

@@ -3,13 +3,13 @@
 from alembic import command
 from sqlalchemy import create_engine, text
 
-from auctune.service.storage import schema
+from auctune.service.storage.engine import _config
 from support.store_rows import event_row
 
 
 def make_tables(database: str, revision: str) -> None:
     """Make the tables of a revision in an empty database."""
-    config, engine = schema._config(), create_engine(database)
+    config, engine = _config(), create_engine(database)
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)

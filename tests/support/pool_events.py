@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from auctune.engine.pool.events import JobJoined, JobOutlook, PoolEvent, PoolState, QuantumTrained
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
-from auctune.service.zones.timeshare.pool import record_event
+from auctune.service.zones.timeshare.worker import record_event
 from support.serving import Served
 
 

@@ -12,11 +12,14 @@ from auctune.engine.pool.clock import Clock
 from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBid
-from auctune.service.zones.timeshare.pool import read_pool_state, record_event
-from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
+from auctune.service.zones.core.job import Estimate, Phase
+from auctune.service.zones.timeshare.state import (
+    EstimateInputs,
+    TimeshareBid,
+    TimeshareModel,
+    empty_model,
+)
+from auctune.service.zones.timeshare.worker import read_pool_state, record_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from support.pool_events import fold, joined, quantum
 from support.zones import EPOCH, MemoryLog, SetClock

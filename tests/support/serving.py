@@ -30,7 +30,7 @@ from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.engine.base_facts import BaseFacts
 from auctune.engine.data import DataClient, DataFuture
 from auctune.engine.unix_time import SteadyClock
-from auctune.service.accounts.keys import Role
+from auctune.service.accounts.registry import Role
 from auctune.service.app import make_app
 from auctune.service.config.auction import AuctionConfig, NodeConfig
 from auctune.service.config.edge import EdgeConfig
@@ -41,11 +41,11 @@ from auctune.service.config.zone import ZoneConfig
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
 from auctune.service.service import Service, ServiceRuntime, build_service
 from auctune.service.storage import open_store
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.zone import AuctionZone
-from auctune.service.zones.core.dependencies import DataDirs
 from auctune.service.zones.core.events import EpochCheckpoint
+from auctune.service.zones.core.worker import DataDirs
 from auctune.service.zones.edge.kind import SITE
 from auctune.service.zones.spot.kind import INSTANCE
 from auctune.service.zones.timeshare.kind import NODE_TYPE

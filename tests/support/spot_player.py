@@ -21,16 +21,12 @@ from auctune.engine.spot.traces import LoopedTrace
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import HELD, hold_account, user_account
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.job import Phase
-from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
-from auctune.service.zones.spot.job import SpotJobState
-from auctune.service.zones.spot.state import empty_model
-from auctune.service.zones.spot.supply import SpotSupply
+from auctune.service.zones.core.job import Estimate, Phase
+from auctune.service.zones.spot.state import EstimateInputs, SpotBid, SpotJobState, empty_model
 from auctune.service.zones.spot.worker import on_message, on_ready
-from auctune.service.zones.spot.zone import SpotZone
+from auctune.service.zones.spot.zone import SpotSupply, SpotZone
 from auctune.sim.spot.files import SpotRecord
 from auctune.spot.job import Overhead
 from auctune.spot.market import SpotMarket

@@ -10,11 +10,10 @@ import orjson
 from sqlalchemy import Table, select
 
 from auctune.service.storage import Committer, Store, WriteBatch
-from auctune.service.storage.event_log import checksum
+from auctune.service.storage.event_log import NAME as LOG_VERSION
+from auctune.service.storage.event_log import VERSION, checksum
 from auctune.service.storage.identity import ID
-from auctune.service.storage.log_version import NAME as LOG_VERSION
 from auctune.service.storage.tables import entries, events, jobs, meta
-from auctune.service.storage.upcasting import VERSION
 from support.waits import WAIT_SECONDS
 
 

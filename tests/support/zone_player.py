@@ -15,10 +15,10 @@ from auctune.engine.messages.base import ErrorRecord
 from auctune.engine.messages.node import Lost, NotCompleted, Recovered
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.ledger import HELD
-from auctune.service.storage.events import EventType
-from auctune.service.storage.read_model import JobReadModel
-from auctune.service.zones.auction.job import AuctionJob
-from auctune.service.zones.auction.supply import Bid
+from auctune.service.storage.event_log import EventType
+from auctune.service.storage.queries import JobReadModel
+from auctune.service.zones.auction.state import AuctionJob
+from auctune.service.zones.auction.zone import Bid
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.state import SnapshotWriter
 from support.scripted_node import trained_slot

@@ -17,12 +17,11 @@ from auctune.registry import build
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry
-from auctune.service.storage.events import ZoneEvent
-from auctune.service.storage.read_model import Effects, JobReadModel
+from auctune.service.storage.event_log import ZoneEvent
+from auctune.service.storage.queries import Effects, JobReadModel
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
-from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.auction.worker import AuctionScheduler
-from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.auction.zone import AuctionZone, Bid, Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import AnyZone, OnDone

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from soak.client import ClientRecord, JobChanges, JobRequest
 from soak.history import History, JobHistory
 from soak.observed_job import JobView

@@ -16,10 +16,10 @@ from auctune.service.ledger import (
     provider_account,
     user_account,
 )
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.zones.auction.events import AuctionEventType
-from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
-from auctune.service.zones.timeshare.events import TimeshareEventType
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.zones.auction.state import AuctionEventType
+from auctune.service.zones.core.job import SLOWER_THAN_SOLD
+from auctune.service.zones.timeshare.state import TimeshareEventType
 from soak.history import FINAL_EVENTS, JobHistory
 
 _AT_MOST_ONCE = (EventType.RECEIVED, EventType.DECIDED, *FINAL_EVENTS)

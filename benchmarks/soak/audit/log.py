@@ -12,8 +12,8 @@ import orjson
 
 from auctune.service.event_writer import from_minor_units, to_minor_units
 from auctune.service.ledger import HELD, hold_account, user_account
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.kinds import KINDS
 from soak.history import History, LedgerEntry

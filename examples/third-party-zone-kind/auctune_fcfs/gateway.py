@@ -5,14 +5,13 @@ from typing import Any
 
 from auctune.device_profile import Profile, job_token_cost
 from auctune.domain import Money
-from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.registry import Principal
 from auctune.service.datasets.repairer import DatasetQuote
-from auctune.service.jobs.device_limits import check_adapter, check_batch
-from auctune.service.jobs.offers import Alternatives
+from auctune.service.jobs.quotes import Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms, implied_cap
-from auctune.service.jobs.training import Submission
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.jobs.training import Submission, check_adapter, check_batch
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
 from auctune_fcfs.zone import FcfsBid, FcfsZone

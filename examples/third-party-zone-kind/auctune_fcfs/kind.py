@@ -14,9 +14,15 @@ from auctune.engine.runtime.supervisor import Executor
 from auctune.service.config.fields import Amount, RelativePath
 from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, ZoneRequirements
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
-from auctune.service.zones.core.kind import ZoneKind, node_settings, read_optional_profile
-from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.kind import (
+    LanguageZoneLoader,
+    ZoneKind,
+    created_record,
+    node_settings,
+    read_optional_profile,
+    slot_epoch,
+)
+from auctune.service.zones.core.worker import BaseProfiles, DataDirs
 from auctune_fcfs.gateway import FcfsGateway
 from auctune_fcfs.state import FcfsModel, FcfsState
 from auctune_fcfs.worker import FcfsWorker

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from auctune.domain import Money, Reason
-from auctune.service.storage.events import EventType, Record, ZoneEvent, job_of
-from auctune.service.storage.read_model import Effects, JobReadModel
+from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
+from auctune.service.storage.queries import Effects, JobReadModel
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventData, JobDecided, JobPaused, JobTrained, Size
 from auctune.service.zones.core.job import PendingJob, Phase, Progress, SlotJob

@@ -7,7 +7,7 @@ from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
 from auctune.service.jobs.training import ZoneBid
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import SlotStarted
 from auctune.service.zones.core.job import Phase

@@ -158,7 +158,7 @@ def _check(contenders: "Sequence[Contender]", replayed: "AnyReplay") -> None:
 
 def _log_range(log: "EventLog", zone: str | None, begin: str | None, end: str | None) -> "LogRange":
     from auctune.replay.compare import LogRange
-    from auctune.service.jobs.timestamps import parse_moment
+    from auctune.service.jobs.terms import parse_moment
 
     names, now = log.zones(), time.time()
     if not names:

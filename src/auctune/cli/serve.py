@@ -73,7 +73,7 @@ def _serve(
     from auctune.service.files.blobs import FULL, check_start, full_disk
     from auctune.service.private_files import take_data_folder
     from auctune.service.server import serve as run_server
-    from auctune.service.zones.core.dependencies import DataDirs
+    from auctune.service.zones.core.worker import DataDirs
 
     place = DataDirs(data.resolve(), base_cache())
     url_file = place.data / URL_FILE

@@ -190,7 +190,7 @@ def _tables_finding(connection: sqlite3.Connection, path: Path) -> Finding:
     from sqlalchemy import create_engine
     from sqlalchemy.pool import StaticPool
 
-    from auctune.service.storage.schema import check_schema
+    from auctune.service.storage.engine import check_schema
 
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
     with engine.connect() as reader:
@@ -206,7 +206,7 @@ def _tables_finding(connection: sqlite3.Connection, path: Path) -> Finding:
 
 def _log_version(connection: "Connection") -> str:
     """Return the versions of the log as text."""
-    from auctune.service.storage.log_version import log_versions
+    from auctune.service.storage.event_log import log_versions
 
     oldest, newest = log_versions(connection)
     return f"log of version {newest}" + ("" if oldest == newest else f", in part of {oldest}")
@@ -234,8 +234,8 @@ def _postgresql_findings(url: str) -> Iterator[Finding]:
 
 
 def _server_findings(connection: "Connection", place: str) -> Iterator[Finding]:
+    from auctune.service.storage.engine import check_schema, revision
     from auctune.service.storage.postgresql import check_server, holder_of
-    from auctune.service.storage.schema import check_schema, revision
 
     with connection.begin():
         release = connection.exec_driver_sql("SHOW server_version").scalar_one()

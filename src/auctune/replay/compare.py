@@ -10,8 +10,7 @@ from auctune.domain import InputError
 from auctune.replay.verify import LogVerifier, VerificationResult, noop
 from auctune.service.config.zone import AUCTION, ZoneConfig
 from auctune.service.storage import Snapshots
-from auctune.service.storage.event_log import EventLog
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventLog, EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.snapshots import created_event, read_event
 from auctune.sim.comparison import Contender

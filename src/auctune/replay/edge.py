@@ -13,8 +13,9 @@ from auctune.registry import edge_player
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.service.config.edge import read_supply
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.zones.edge.decision import (
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.zones.edge.state import EdgeDecided, EdgeEventType, EdgeState, empty_model
+from auctune.service.zones.edge.zone import (
     EdgeOutcome,
     accept_line,
     decide,
@@ -22,8 +23,6 @@ from auctune.service.zones.edge.decision import (
     over_budget,
     plan_remaining,
 )
-from auctune.service.zones.edge.events import EdgeDecided, EdgeEventType
-from auctune.service.zones.edge.state import EdgeState, empty_model
 from auctune.sim.comparison import Contender
 
 

@@ -26,22 +26,24 @@ from auctune.registry import spot_policy
 from auctune.replay.compare import LogRange, Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule, noop
 from auctune.service.config.spot import SpotConfig
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import adapter
-from auctune.service.zones.core.metered import reserved_amount
-from auctune.service.zones.spot.decision import (
+from auctune.service.zones.core.job import reserved_amount
+from auctune.service.zones.spot.state import (
+    CAP_REACHED,
     EstimateInputs,
+    SpotEventType,
+    SpotJobState,
+    SpotState,
     charge_amount,
     decision_record,
+    empty_model,
     estimate_of,
     first_slot,
     value_at,
 )
-from auctune.service.zones.spot.events import SpotEventType
-from auctune.service.zones.spot.job import CAP_REACHED, SpotJobState
-from auctune.service.zones.spot.state import SpotState, empty_model
-from auctune.service.zones.spot.supply import load_market
+from auctune.service.zones.spot.zone import load_market
 from auctune.sim.comparison import Contender
 from auctune.sim.spot.files import SpotRecord
 from auctune.sim.spot.forecasts import parse_forecaster

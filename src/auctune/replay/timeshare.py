@@ -26,27 +26,26 @@ from auctune.registry import timeshare_allocator
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.service.jobs.training import Training
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import adapter
-from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.timeshare.decision import (
-    charge_amount,
-    decision_record,
-    held_after_cancel,
-)
-from auctune.service.zones.timeshare.events import TimeshareEventType
-from auctune.service.zones.timeshare.forecast import (
+from auctune.service.zones.core.job import Estimate
+from auctune.service.zones.timeshare.gateway import (
     ForecastData,
     ForecastRequest,
     PoolPricing,
     forecast,
     forecast_data,
 )
-from auctune.service.zones.timeshare.job import (
+from auctune.service.zones.timeshare.state import (
     Features,
+    TimeshareEventType,
+    TimeshareState,
+    charge_amount,
+    decision_record,
+    empty_model,
+    held_after_cancel,
 )
-from auctune.service.zones.timeshare.state import TimeshareState, empty_model
 from auctune.sim.comparison import Contender
 from auctune.timeshare import Allocator, LearningThread, LossCurve, play
 from auctune.timeshare.estimators.mixture import Mixture

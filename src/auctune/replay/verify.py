@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.domain import InputError
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.events import old_token_amount, token_charge
 from auctune.service.zones.core.state import ZoneModel, ZoneState
 

@@ -18,19 +18,17 @@ from sqlalchemy import ColumnElement, bindparam, delete, select, update
 from auctune.domain import AuctuneError
 from auctune.service.event_writer import job_record, read_job
 from auctune.service.fair_queue import in_thread, in_turns
-from auctune.service.jobs.fine_tuned import checkpoint_name, job_of, model_name, split_name
+from auctune.service.jobs.request import checkpoint_name, job_of, model_name, split_name
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
 from auctune.service.storage import Row, WriteBatch, iter_pages, tables
 from auctune.service.storage.committer import durable
 from auctune.service.storage.engine import Store
-from auctune.service.storage.event_log import EVENT_COLUMNS, checksum, read_row
-from auctune.service.storage.events import Record
-from auctune.service.storage.job_metadata import metadata_rows
+from auctune.service.storage.event_log import EVENT_COLUMNS, VERSION, Record, checksum, read_row
+from auctune.service.storage.queries import metadata_rows
 from auctune.service.storage.snapshots import holds_any
 from auctune.service.storage.tables import entries, events, idempotency_keys, snapshots
-from auctune.service.storage.upcasting import VERSION
-from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
+from auctune.service.zones.core.job import SLOWER_THAN_SOLD
 
 _PAGE = 500
 # Events of one batch are rewritten in one transaction, which all other writes wait for.

@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 
 from auctune.domain.money import STEP
-from auctune.service.accounts.budget_alerts import BudgetAlert
-from auctune.service.accounts.budgets import BudgetTracker
+from auctune.service.accounts.budgets import BudgetAlert, BudgetTracker
 from auctune.service.accounts.limits import OPEN, JobQuota
 from auctune.service.integrations.wandb_logger import NEW_RUNS, mark_runs
 from auctune.service.metrics import Metrics
@@ -16,11 +15,8 @@ from auctune.service.notifier import Notifier
 from auctune.service.storage import Row, tables
 from auctune.service.storage.batch import StoreError, WriteBatch
 from auctune.service.storage.committer import Committer
-from auctune.service.storage.event_log import checksum
-from auctune.service.storage.events import ZoneEvent
-from auctune.service.storage.job_metadata import metadata_rows
-from auctune.service.storage.read_model import Effects, JobReadModel, Status
-from auctune.service.storage.upcasting import VERSION
+from auctune.service.storage.event_log import VERSION, ZoneEvent, checksum
+from auctune.service.storage.queries import Effects, JobReadModel, Status, metadata_rows
 from auctune.service.webhooks.dispatcher import WEBHOOK_EVENTS
 from auctune.service.zones.core.zone import OnDone
 

@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 
 from auctune.service.accounts.limits import JobQuota
 from auctune.service.request_scope import Use
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.storage.read_model import Effects
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.storage.queries import Effects
 from auctune.service.webhooks.dispatcher import TERMINAL_STATUS
 
 # Clients may send any method, and label values are never freed.

@@ -12,21 +12,26 @@ from dataclasses import dataclass
 
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.data.client import DataError
-from auctune.service.accounts.default_terms import Sources, resolve
-from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import JobQuota, QuotaExceededError
+from auctune.service.accounts.registry import Principal, Sources, resolve
 from auctune.service.config.wandb import WandbConfig
-from auctune.service.datasets.start_models import StartModels
+from auctune.service.datasets.training_data import StartModels
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.fine_tuned import PREFIX
 from auctune.service.jobs.idempotency import IdempotencyKey
-from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives, ZoneQuote, ZoneQuoteSummary
-from auctune.service.jobs.quotes import Quote, QuoteStore, require_quote
-from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.quotes import (
+    NO_ALTERNATIVES,
+    Alternatives,
+    Quote,
+    QuoteStore,
+    ZoneQuote,
+    ZoneQuoteSummary,
+    require_quote,
+)
+from auctune.service.jobs.request import PREFIX, Acceptance, JobRequest
 from auctune.service.jobs.terms import missing_terms
 from auctune.service.storage.committer import retry_outages
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.clock import ClockError, FutureLogs
 from auctune.service.zones.core.gateway import AnyGateway

@@ -1,4 +1,4 @@
-"""Run the service with uvicorn until it is stopped."""
+"""Run the service with uvicorn until it is stopped; an application answers until it is open."""
 
 import asyncio
 import errno
@@ -14,6 +14,8 @@ from pathlib import Path
 import structlog
 import uvicorn
 import uvloop
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.base_facts import Report, processor_warning
@@ -21,22 +23,54 @@ from auctune.engine.file_lock import NODES_LOCK, lock_file
 from auctune.engine.runtime.local import start_fork_server
 from auctune.engine.unix_time import SteadyClock
 from auctune.service import logging
-from auctune.service.accounts.default_terms import NO_TERMS
-from auctune.service.accounts.keys import Role, generate_key
-from auctune.service.accounts.registry import AccountRegistry, Budget
+from auctune.service.accounts.registry import NO_TERMS, AccountRegistry, Budget, Role, generate_key
 from auctune.service.app import make_app
 from auctune.service.config.cores import core_warnings, divide_cores
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
-from auctune.service.http.startup_gate import StartupGate
+from auctune.service.http.errors import ApiError
 from auctune.service.listening import join_address, listen
 from auctune.service.private_files import make_private, write_private
 from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.storage import Store, open_store
 from auctune.service.storage.identity import bind
-from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
+from auctune.service.zones.core.worker import BaseProfiles, DataDirs
 from auctune.service.zones.kinds import find_kind
+
+_RETRY = {"Retry-After": "5"}
+
+
+class StartupGate:
+    """ASGI application that passes requests on once the service is open.
+
+    Until then /health is 200, and all other paths are 503 with what the service waits for.
+    """
+
+    def __init__(self) -> None:
+        self._app: ASGIApp | None = None
+        self._reason = "the service is starting"
+
+    def report(self, stage: str, share: float) -> None:
+        """Note the step of the start, and the share of it that is done; from any thread."""
+        done = f" ({share:.0%})" if 0 < share < 1 else ""
+        self._reason = f"the service is starting: {stage}{done}"
+
+    def open(self, app: ASGIApp) -> None:
+        """Pass requests on to this application from now on."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app if self._app is not None else self._response(scope["path"])
+        await app(scope, receive, send)
+
+    def _response(self, path: str) -> Response:
+        if path == "/health":
+            return JSONResponse({"status": "ok"})
+        if path == "/ready":
+            return JSONResponse({"status": "not ready", "reason": self._reason}, 503, _RETRY)
+        return ApiError(503, self._reason, "unavailable", headers=_RETRY).response()
+
 
 FIRST_KEY = "first-key"
 """File of the data folder with the first operator key."""

@@ -18,7 +18,6 @@ from auctune.domain import InputError
 from auctune.engine.base_facts import Alone, BaseFacts, Report, at_once
 from auctune.engine.data.client import DataClient
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
-from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
 from auctune.service.accounts.limits import (
     JobQuota,
     LateResponses,
@@ -28,17 +27,23 @@ from auctune.service.accounts.limits import (
     load_open_jobs,
     stored_bids,
 )
-from auctune.service.accounts.registry import Account, AccountRegistry, Budget, KeyRecord
+from auctune.service.accounts.registry import (
+    NO_TERMS,
+    Account,
+    AccountRegistry,
+    Budget,
+    DefaultTerms,
+    KeyRecord,
+)
 from auctune.service.charts.renderer import ChartRenderer
 from auctune.service.config.models import BillingConfig, ServiceConfig
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.datasets.repairer import VendorGateway
-from auctune.service.datasets.start_models import StartModels
+from auctune.service.datasets.training_data import StartModels
 from auctune.service.event_writer import LogWriter, read_job
-from auctune.service.fair_queue import ReadThreads, in_thread
+from auctune.service.fair_queue import Gate, ReadThreads, in_thread, make_task
 from auctune.service.files.blobs import Disk, Trash
 from auctune.service.files.repository import FileRepository
-from auctune.service.gate import Gate, make_task
 from auctune.service.identifiers import JOB_ID
 from auctune.service.inference.catalog import ModelCatalog
 from auctune.service.inference.evaluation import EvaluationService
@@ -52,19 +57,17 @@ from auctune.service.router import SubmissionService
 from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBatch, tables
 from auctune.service.storage.batch import StoreError
 from auctune.service.storage.committer import durable
-from auctune.service.storage.queries import read_values
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.queries import JobReadModel, read_values
 from auctune.service.tasks import TaskSet
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import ClockError, FutureLogs, SlotClock, clock_fault
-from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
 from auctune.service.zones.core.explainer import ExplanationService
 from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.kind import ZoneKind
 from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.snapshots import created_event
-from auctune.service.zones.core.worker import ZoneWorker
+from auctune.service.zones.core.worker import BaseProfiles, DataDirs, ZoneDependencies, ZoneWorker
 from auctune.service.zones.kinds import find_kind
 
 _log = structlog.get_logger(__name__)

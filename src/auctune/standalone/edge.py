@@ -32,15 +32,19 @@ from auctune.engine.messages.sites import JobFailed, SlotTrained
 from auctune.service.config.edge import read_supply, supply_record
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.training import Training
-from auctune.service.storage.upcasting import VERSION
+from auctune.service.storage.event_log import VERSION
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import EventWriter
-from auctune.service.zones.edge.job import EdgeJobState
-from auctune.service.zones.edge.scheduler import slot_request, trained_event
-from auctune.service.zones.edge.site_datasets import SiteDatasets
-from auctune.service.zones.edge.state import EdgeModel, InstanceState, empty_model
+from auctune.service.zones.edge.state import (
+    EdgeJobState,
+    EdgeModel,
+    InstanceState,
+    SiteDatasets,
+    empty_model,
+)
 from auctune.service.zones.edge.supply import EdgeBid
+from auctune.service.zones.edge.worker import slot_request, trained_event
 from auctune.service.zones.edge.zone import PlanZone
 from auctune.sim.edge.instance_file import EdgeInstance, edge_job_json
 from auctune.standalone.edge_console import EdgeConsole

@@ -9,8 +9,8 @@ from rich.live import Live
 from rich.table import Table
 
 from auctune.engine.edge.records import SlotRequest, read_plan
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.zones.edge.events import EdgeEventType
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.zones.edge.state import EdgeEventType
 
 
 class EdgeConsole:

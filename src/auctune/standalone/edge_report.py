@@ -15,9 +15,8 @@ from auctune.domain.money import ZERO
 from auctune.edge import EdgeMarket
 from auctune.engine.edge.records import read_job
 from auctune.engine.records import loss_record
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.zones.edge.events import EdgeEventType
-from auctune.service.zones.edge.job import EdgeJobState
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.zones.edge.state import EdgeEventType, EdgeJobState
 from auctune.standalone.folder import write_json
 from auctune.standalone.zone import ZoneRun
 

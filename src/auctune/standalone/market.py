@@ -34,14 +34,18 @@ from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.engine.vendors import RepairReport
 from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.training import Training
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.storage.upcasting import VERSION as LOG_VERSION
-from auctune.service.zones.auction.events import AuctionEventType
-from auctune.service.zones.auction.executors import executor_factory
-from auctune.service.zones.auction.job import AuctionJob, cluster_record
-from auctune.service.zones.auction.state import AuctionModel, AuctionState
-from auctune.service.zones.auction.supply import Bid as ZoneBid
-from auctune.service.zones.auction.supply import Supply
+from auctune.service.storage.event_log import VERSION as LOG_VERSION
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.zones.auction.kind import executor_factory
+from auctune.service.zones.auction.state import (
+    AuctionEventType,
+    AuctionJob,
+    AuctionModel,
+    AuctionState,
+    cluster_record,
+)
+from auctune.service.zones.auction.zone import Bid as ZoneBid
+from auctune.service.zones.auction.zone import Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.zone import EventWriter

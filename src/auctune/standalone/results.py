@@ -22,8 +22,8 @@ from auctune.engine.market.report_data import (
 )
 from auctune.engine.records import Record, read_decision, schedule_record
 from auctune.engine.vendors import RepairReport
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.zones.auction.events import AuctionEventType
+from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.zones.auction.state import AuctionEventType
 from auctune.sim.result_file import decision_json
 from auctune.standalone.folder import RunFolder, write_json
 from auctune.standalone.preparation import Prepared, auction_settings

@@ -32,15 +32,19 @@ from auctune.engine.spot.traces import MarketTrace
 from auctune.service.config.zone import SPOT
 from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.storage import EventLog, open_readonly
-from auctune.service.storage.events import ZoneEvent
-from auctune.service.storage.upcasting import VERSION
+from auctune.service.storage.event_log import VERSION, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.snapshots import read_event
 from auctune.service.zones.core.zone import EventWriter
-from auctune.service.zones.spot.events import SpotDecided, SpotEventType, SpotSlotStarted
-from auctune.service.zones.spot.job import SpotJobState
-from auctune.service.zones.spot.state import SpotModel, empty_model
+from auctune.service.zones.spot.state import (
+    SpotDecided,
+    SpotEventType,
+    SpotJobState,
+    SpotModel,
+    SpotSlotStarted,
+    empty_model,
+)
 from auctune.service.zones.spot.zone import RentalZone
 from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.sim.spot.trace import read_market

@@ -40,21 +40,26 @@ from auctune.engine.pool.report import Figures, make_report, read_figures, write
 from auctune.engine.workers.pool_jobs import PoolJobs
 from auctune.service.config.zone import TIMESHARE
 from auctune.service.jobs.training import Training
-from auctune.service.storage.events import EventType, ZoneEvent
-from auctune.service.storage.upcasting import VERSION as LOG_VERSION
+from auctune.service.storage.event_log import VERSION as LOG_VERSION
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.zone import EventWriter
-from auctune.service.zones.timeshare.decision import EstimateInputs, TimeshareBid
-from auctune.service.zones.timeshare.events import PoolEnded, TimeshareEventType
-from auctune.service.zones.timeshare.forecast import (
+from auctune.service.zones.timeshare.gateway import (
     ForecastRequest,
     PoolPricing,
     forecast,
     forecast_data,
 )
-from auctune.service.zones.timeshare.job import Features
-from auctune.service.zones.timeshare.pool import read_pool_state, record_event
-from auctune.service.zones.timeshare.state import TimeshareModel, empty_model
+from auctune.service.zones.timeshare.state import (
+    EstimateInputs,
+    Features,
+    PoolEnded,
+    TimeshareBid,
+    TimeshareEventType,
+    TimeshareModel,
+    empty_model,
+)
+from auctune.service.zones.timeshare.worker import read_pool_state, record_event
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from auctune.standalone.folder import RunFolder, check_unchanged, file_digests
 from auctune.standalone.zone import OWNER, ZoneRun, open_zone, read_created

@@ -29,7 +29,7 @@ from auctune.service.storage import (
     open_readonly,
     open_store,
 )
-from auctune.service.storage.events import ZoneEvent
+from auctune.service.storage.event_log import ZoneEvent
 from auctune.service.zones.core.actor import ZoneActor, ZoneUnavailableError
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.snapshots import created_event, read_event, replay_until

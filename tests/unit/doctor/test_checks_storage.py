@@ -29,9 +29,8 @@ from auctune.doctor.installation import write_error
 from auctune.engine.file_lock import NODES_LOCK, lock_file
 from auctune.service.storage import open_store
 from auctune.service.storage.engine import FILE_NAME
-from auctune.service.storage.log_version import NAME
+from auctune.service.storage.event_log import NAME, VERSION
 from auctune.service.storage.tables import events, meta
-from auctune.service.storage.upcasting import VERSION
 from auctune.standalone.folder import RunFolder
 from support.installations import make_installation, only, severities
 from support.other_user import without_rights

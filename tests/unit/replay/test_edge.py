@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from auctune.domain import Money
 from auctune.replay.edge import EdgeVerifier
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from support.edge_zones import MadeUpEdge
 
 MANY = {"a": 48, "b": 48}

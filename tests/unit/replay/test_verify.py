@@ -9,8 +9,8 @@ import pytest
 from auctune.domain import InputError
 from auctune.replay.timeshare import TimeshareVerifier
 from auctune.replay.verify import Difference, VerificationResult
-from auctune.service.accounts.keys import Principal, Role
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.accounts.registry import Principal, Role
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from support.pooled_zones import PRICE, PooledZone
 
 UNITS = 4

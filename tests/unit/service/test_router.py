@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.data.client import DataError
-from auctune.service.accounts.keys import Principal, Role
-from auctune.service.jobs.offers import QuoteSummary, ZoneQuote
+from auctune.service.accounts.registry import Principal, Role
+from auctune.service.jobs.quotes import QuoteSummary, ZoneQuote
 from auctune.service.jobs.request import JobRequest, MarketTerms
 from auctune.service.jobs.training import Training
 from auctune.service.router import ZoneChoice, choose_zone

@@ -12,8 +12,7 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 
 from auctune.domain import InputError
-from auctune.service.http.startup_gate import StartupGate
-from auctune.service.server import Shutdown, _bind, raise_open_files
+from auctune.service.server import Shutdown, StartupGate, _bind, raise_open_files
 
 
 @pytest.fixture

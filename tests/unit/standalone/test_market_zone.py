@@ -22,9 +22,9 @@ from auctune.engine.runtime.nodes import NodeError
 from auctune.registry import build
 from auctune.replay.auction import AuctionVerifier
 from auctune.service.jobs.training import Training
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
-from auctune.service.zones.auction.supply import Bid
+from auctune.service.zones.auction.zone import Bid
 from auctune.standalone.folder import RunFolder
 from auctune.standalone.market_zone import MarketScheduler, MarketZone
 from auctune.standalone.zone import LogicalClock

@@ -9,7 +9,7 @@ from auctune.domain import Cell, Decision, Reason, Schedule, Task
 from auctune.engine.market.report_data import TaskState
 from auctune.engine.messages.node import TaskResult
 from auctune.engine.records import decision_record, read_decision
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.standalone.folder import write_json
 from auctune.standalone.results import report_task
 from support.sample_report import make_report

@@ -19,7 +19,7 @@ from auctune.engine.pool.events import JobNoted, JobOutlook, JobStatus, PoolEven
 from auctune.engine.pool.report import Figures
 from auctune.replay.timeshare import TimeshareVerifier
 from auctune.replay.verify import VerificationResult
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.core.clock import SlotClock
 from auctune.standalone.spot import SpotRunFolder, resume_spot
 from auctune.timeshare.allocator import (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from auctune.service.zones.timeshare.events import TimeshareEventType
+from auctune.service.zones.timeshare.state import TimeshareEventType
 from support.bundle_runs import outcome_of, read_log, resume_bundle, run_bundle
 from support.pool_killer import killed_bundle
 

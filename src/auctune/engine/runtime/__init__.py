@@ -5,5 +5,5 @@ A worker is a module with a function `main(parent, argument)`, and `MESSAGES`
 Ray cluster), and a supervisor restarts it. torch is imported in workers alone.
 
 Launchers implement the protocols of `worker`. Which one a zone or a run uses is decided in
-`auctune.service.zones.auction.executors`, by the setting `executor`.
+`auctune.service.zones.auction.kind`, by the setting `executor`.
 """

@@ -14,8 +14,8 @@ from sqlalchemy import Engine, func, literal, select
 
 from auctune.domain import AuctuneError
 from auctune.service.storage import tables
-from auctune.service.storage.events import EventType
-from auctune.service.storage.read_model import JobReadModel, Status
+from auctune.service.storage.event_log import EventType
+from auctune.service.storage.queries import JobReadModel, Status
 
 OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 """Statuses of jobs that have not ended; paused jobs have them too."""

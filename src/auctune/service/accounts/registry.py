@@ -1,24 +1,173 @@
-"""Users, teams and keys. All are kept in memory, because every request looks them up.
+"""Users, teams, keys and default terms. All are in memory, because every request looks them up.
 
-One process owns the database, so the copy in memory is always current.
+One process owns the database, so the copy in memory is always current. Of API keys only the SHA-256
+is stored, so a copy of the database does not grant access.
+
+Default terms are the bid, cap, deadline and zone of requests that do not state them. An operator
+sets them for a key, a user, a team or the whole service. Field by field, the first of these that
+has one applies.
 """
 
+import hashlib
+import re
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
 import orjson
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from sqlalchemy import Engine, Table, select
 
-from auctune.domain import InputError, Money
-from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms, Sources
-from auctune.service.accounts.keys import HashedKey, Principal, Role, generate_key, hash_key
+from auctune.domain import InputError, Money, parse_money
 from auctune.service.identifiers import new_id
 from auctune.service.storage import tables
 from auctune.service.storage.batch import WriteBatch
 from auctune.service.storage.committer import Committer, durable
+
+_PREFIX = "sk-"
+_SHOWN = 10
+_MIN_LENGTH = 32
+
+
+class Role(StrEnum):
+    """Permissions of a key."""
+
+    USER = "user"
+    """Submits jobs; sees its own jobs and files only."""
+    OPERATOR = "operator"
+    """Manages the service; sees everything."""
+    VENDOR = "vendor"
+    """Sees its own repair orders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Authenticated sender of a request: the key, and the user and team that own it."""
+
+    key: str
+    user: str
+    team: str | None
+    role: Role
+
+    @property
+    def is_operator(self) -> bool:
+        return self.role is Role.OPERATOR
+
+
+@dataclass(frozen=True, slots=True)
+class HashedKey:
+    """SHA-256 of a key, and its first characters for lists; empty if they are not known."""
+
+    hash: str
+    prefix: str
+
+
+def generate_key() -> tuple[str, HashedKey]:
+    """Return a new key of 240 random bits, and what is stored of it."""
+    secret = _PREFIX + secrets.token_urlsafe(30)
+    return secret, HashedKey(hash_key(secret), secret[:_SHOWN])
+
+
+def hash_existing_key(secret: str, place: str) -> HashedKey:
+    """Return what is stored of a key that the service did not generate; refuse a short one."""
+    if len(secret) < _MIN_LENGTH:
+        expected = f"a key of {_MIN_LENGTH} random characters or more"
+        raise InputError(place, f"has a key of {len(secret)} characters", expected)
+    return HashedKey(hash_key(secret), secret[:_SHOWN])
+
+
+def hash_key(secret: str) -> str:
+    """Return the hash of a key. Keys are random, so a plain hash cannot be reversed."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+_SPAN = re.compile(r"\+([1-9][0-9]{0,3}[smh]|[1-9][0-9]{0,2}d)")
+
+
+def _check_span(text: str) -> str:
+    if not _SPAN.fullmatch(text):
+        expected = "a span of whole seconds, minutes, hours or days, such as +90m, +2h or +1d"
+        raise InputError("", repr(text), expected)
+    return text
+
+
+Amount = Annotated[Decimal, BeforeValidator(lambda value: parse_money(value, ""))]
+Span = Annotated[str, StringConstraints(max_length=64), AfterValidator(_check_span)]
+Zone = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+class DefaultTerms(BaseModel):
+    """Default terms as an operator sets them; a request on them is like one that states them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bid: Amount | None = Field(
+        default=None,
+        description="bid of a request that states no `bid`, `value` or `max_cost`; the cap in "
+        "zones of kind `spot` and `timeshare`, if `max_cost` is not set",
+        examples=["10.00"],
+    )
+    max_cost: Amount | None = Field(
+        default=None,
+        description="cap of such a request on its job's cost",
+        examples=["10.00"],
+    )
+    deadline: Span | None = Field(
+        default=None,
+        description="deadline of a request without one, as a span from when it arrives: `+90m`, "
+        "`+2h`, `+1d`",
+        examples=["+4h"],
+    )
+    zone: Zone | None = Field(
+        default=None,
+        description="zone of a request that names none, if its model is that zone's base; "
+        "without a default it goes to the cheapest zone that has its model",
+        examples=["default"],
+    )
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the terms that are set, as JSON values."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def __bool__(self) -> bool:
+        return bool(self.to_record())
+
+
+NO_TERMS = DefaultTerms()
+
+Sources = Sequence[tuple[str, DefaultTerms]]
+"""Default terms by owner ("key key-1", "user ada", "team lab", "service"), the first one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedTerm:
+    """A default term that a request was given: its value as text, and whose default it is."""
+
+    value: str
+    of: str
+
+
+def resolve(sources: Sources, names: Iterable[str]) -> dict[str, AppliedTerm]:
+    """Return the terms with these names that a source has, each of the first one that has it."""
+    found = {}
+    for name in names:
+        for of, terms in sources:
+            value = getattr(terms, name)
+            if value is not None:
+                found[name] = AppliedTerm(str(value), of)
+                break
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from auctune.engine.runtime.ray.params import RayParams
-from auctune.service.accounts.default_terms import DefaultTerms
+from auctune.service.accounts.registry import DefaultTerms
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.config.inference import InferenceConfig, VllmConfig

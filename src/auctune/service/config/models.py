@@ -14,8 +14,7 @@ from auctune.device_profile import physical_devices
 from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.schema import STRICT, ByKind, check_schema
-from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
-from auctune.service.accounts.keys import HashedKey, hash_existing_key
+from auctune.service.accounts.registry import NO_TERMS, DefaultTerms, HashedKey, hash_existing_key
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.fields import (
@@ -26,14 +25,15 @@ from auctune.service.config.fields import (
     Positive,
     RelativePath,
     check_unique,
+    read_secret,
+    require_exactly_one,
 )
 from auctune.service.config.inference import InferenceConfig
-from auctune.service.config.secrets import read_secret, require_exactly_one
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.wandb import WandbConfig
 from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE, ZoneConfig
-from auctune.service.jobs.fine_tuned import PREFIX
+from auctune.service.jobs.request import PREFIX
 from auctune.service.vendors.protocol import check_url
 from auctune.third_party import ZONE_KINDS, load_entry, third_party_names
 

@@ -16,8 +16,10 @@ from auctune.service.config.fields import (
     Positive,
     RelativePath,
     Variable,
+    check_private,
+    read_secret,
+    require_exactly_one,
 )
-from auctune.service.config.secrets import check_private, read_secret, require_exactly_one
 from auctune.service.vendors import VendorParams, VendorToken
 from auctune.service.vendors.protocol import check_url
 

@@ -10,8 +10,13 @@ from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
 from auctune.schema import STRICT
-from auctune.service.config.fields import RelativePath, Variable
-from auctune.service.config.secrets import check_private, read_secret, require_exactly_one
+from auctune.service.config.fields import (
+    RelativePath,
+    Variable,
+    check_private,
+    read_secret,
+    require_exactly_one,
+)
 from auctune.service.jobs.request import Integration
 
 _URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")

@@ -1,17 +1,146 @@
-"""Data sets of jobs: ownership, existence and size."""
+"""Data sets and first models of jobs: ownership, existence and size, and offers to repair data."""
 
-from dataclasses import replace
+import asyncio
+import re
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 
+import orjson
 import structlog
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
-from auctune.service.datasets.inspector import DatasetInspector
-from auctune.service.datasets.repairer import DatasetQuote
+from auctune.engine.data.client import DataClient
+from auctune.service.datasets.repairer import (
+    BuiltinVendor,
+    DatasetQuote,
+    ExternalVendor,
+    VendorOffer,
+    quote_external,
+)
+from auctune.service.fair_queue import in_thread
 from auctune.service.files.repository import FileRecord, FileRepository
+from auctune.service.identifiers import JOB_ID
+from auctune.service.jobs.request import StartModel, checkpoint_name, job_of, model_name, split_name
 from auctune.service.jobs.training import Submission, Training
+from auctune.service.request_scope import leave_gate, outside_gate
+from auctune.service.storage import Queries
 from auctune.service.storage.batch import StoreError
+from auctune.service.storage.event_log import Record
+from auctune.service.storage.queries import Status
+from auctune.service.vendors.shared_files import Clock
+
+
+class DatasetInspector:
+    """Inspects data sets for one base model.
+
+    Args:
+        builtin: the vendor in a process of the service, or None.
+        external: vendors that are reached over HTTP.
+        quote_seconds: after which an external vendor without an answer is left out of an auction.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        client: DataClient,
+        files: FileRepository,
+        builtin: BuiltinVendor | None = None,
+        external: Sequence[ExternalVendor] = (),
+        quote_seconds: float = 2.0,
+        clock: Clock = time.time,
+    ) -> None:
+        self._base = base
+        self._client = client
+        self._files = files
+        self._builtin = builtin
+        self._external = external
+        self._quote_seconds = quote_seconds
+        self._clock = clock
+
+    @property
+    def has_vendors(self) -> bool:
+        """Return whether any vendor can repair a data set."""
+        return self._builtin is not None or bool(self._external)
+
+    @cached_property
+    def examination(self) -> str:
+        """Digest of the base's tokenizer and chat template, and the rules of rows."""
+        return self._client.examination(self._base)
+
+    async def size(self, file: FileRecord, max_length: int) -> DataSize:
+        """Return the size of a clean data set, and store its tokens for those who train on it."""
+        return await self.size_of(self._files.path(file), max_length, file.owner, store=True)
+
+    async def size_of(
+        self, path: Path, max_length: int, owner: str, *, store: bool = False
+    ) -> DataSize:
+        """Return the size of the data set in any file, examined in its owner's turn."""
+        future = self._client.size(
+            self._base, path, "training_file", max_length, owner=owner, store=store
+        )
+        return (await outside_gate(future)).size
+
+    async def store_tokens(self, file: str, max_length: int, owner: str) -> None:
+        """Store the tokens of a file, unless nodes tokenize it as fast."""
+        path = self._files.blobs.path(file)
+        future = self._client.store(self._base, path, "training_file", max_length, owner=owner)
+        await outside_gate(future)
+
+    async def inspect(self, file: FileRecord, training: Training) -> DatasetQuote:
+        """Return the size of a data set, and the offers of all vendors if it needs repair."""
+        if not self.has_vendors:
+            raise InputError("market.repair", "is set, but the zone has no vendor", "clean data")
+        path, length = self._files.path(file), training.max_length
+        found, offers = await asyncio.gather(
+            self._quote_builtin(path, training, file.owner),
+            self._quote_external(path, self._external),
+        )
+        if isinstance(found, DatasetQuote):
+            return DatasetQuote(found.size, (*found.offers, *offers))
+        if offers:
+            future = self._client.measure(
+                self._base, path, "training_file", length, owner=file.owner
+            )
+            return DatasetQuote(await outside_gate(future), offers)
+        raise found or InputError(
+            "market.repair", "is set, but no vendor makes an offer now", "clean data, or a retry"
+        )
+
+    async def offers(
+        self, file: FileRecord, training: Training, without: Collection[str]
+    ) -> tuple[VendorOffer, ...]:
+        """Return the offers of vendors other than some; empty if none can repair the data."""
+        path = self._files.path(file)
+        external = [vendor for vendor in self._external if vendor.name not in without]
+        if self._builtin is None or self._builtin.name in without:
+            return await self._quote_external(path, external)
+        found, offers = await asyncio.gather(
+            self._quote_builtin(path, training, file.owner), self._quote_external(path, external)
+        )
+        return (*found.offers, *offers) if isinstance(found, DatasetQuote) else offers
+
+    async def _quote_builtin(
+        self, path: Path, training: Training, owner: str
+    ) -> DatasetQuote | InputError | None:
+        """Return the built-in vendor's appraisal or error, or None if there is no such vendor."""
+        if self._builtin is None:
+            return None
+        try:
+            return await self._builtin.appraise(self._base, path, training, owner)
+        except InputError as error:
+            return error
+
+    async def _quote_external(
+        self, path: Path, vendors: Sequence[ExternalVendor]
+    ) -> tuple[VendorOffer, ...]:
+        leave_gate()
+        return await quote_external(vendors, path, self._quote_seconds, self._clock)
+
 
 _log = structlog.get_logger(__name__)
 
@@ -168,3 +297,77 @@ def _with_validation(
         "validation_file", training.max_length, truncate=training.truncate
     )
     return replace(size, validation=of_validation)
+
+
+@dataclass(frozen=True, slots=True)
+class TunedModel:
+    """A fine-tuned model, or a checkpoint of one.
+
+    Attributes:
+        base: name of its base.
+        file: id of the file with its adapter, which may have been deleted.
+        created_at: end of its job, in unix time.
+        alias: name in place of the base's in `name`, or None.
+    """
+
+    name: str
+    base: str
+    file: str
+    created_at: float
+    alias: str | None
+
+
+class StartModels:
+    """Finds fine-tuned models by name, and reads their adapters in the data process."""
+
+    def __init__(self, queries: Queries, files: FileRepository, data: DataClient) -> None:
+        self._queries = queries
+        self._files = files
+        self._data = data
+
+    async def find(self, model: str, owner: str) -> StartModel:
+        """Return the model of this name that a job of an owner has trained.
+
+        Raises:
+            InputError: naming `model`, if there is none, or its adapter cannot be a start.
+        """
+        found = await self._result(model, owner)
+        record = await self._files.get(found.file)
+        if record is None:
+            raise InputError("model", f"the result of {model!r} has been deleted", "another model")
+        path = self._files.path(record)
+        adapter = await outside_gate(self._data.adapter(path, "model", owner=owner))
+        return StartModel(found.base, found.file, adapter, found.alias)
+
+    async def _result(self, model: str, owner: str) -> TunedModel:
+        found = await in_thread(find_tuned_model, self._queries, model, owner)
+        if found is None:
+            # The same error if another user has it: it must not reveal other users' models.
+            raise InputError(
+                "model",
+                f"there is no fine-tuned model {model!r}",
+                "the fine_tuned_model of one of your succeeded jobs, or of a checkpoint of it",
+            )
+        return found
+
+
+def find_tuned_model(queries: Queries, model: str, owner: str) -> TunedModel | None:
+    """Return the model of this name that a job of an owner has trained, or None."""
+    job = job_of(split_name(model)[0])
+    row = queries.job(job) if re.fullmatch(JOB_ID, job) else None
+    if row is None or row.owner != owner or row.status != Status.SUCCEEDED:
+        return None
+    models = {one.name: one for one in tuned_models(job, orjson.loads(row.body))}
+    return models.get(model)
+
+
+def tuned_models(job: str, body: Record) -> Iterator[TunedModel]:
+    """Yield the model of a succeeded job, by its body, and those of its checkpoints."""
+    request, created = body["request"], body["finished_at"]
+    name, alias = model_name(request, job), request.get("alias")
+    # The adapter is the last of the result files.
+    if body["files"]:
+        yield TunedModel(name, request["model"], body["files"][-1], created, alias)
+    for one in body["checkpoints"]:
+        checkpoint = checkpoint_name(name, one["metrics"]["step"])
+        yield TunedModel(checkpoint, request["model"], one["file"], created, alias)

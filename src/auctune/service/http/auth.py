@@ -7,7 +7,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from starlette.types import Scope
 
-from auctune.service.accounts.keys import Principal, Role
+from auctune.service.accounts.registry import Principal, Role
 from auctune.service.http.errors import ApiError
 from auctune.service.service import Service
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError, client_network
 from auctune.service.datasets.repairer import VENDOR_ROOT
-from auctune.service.gate import BUFFERED_BYTES, Timed
+from auctune.service.fair_queue import BUFFERED_BYTES, Timed
 from auctune.service.http.auth import authenticate
 from auctune.service.http.errors import (
     CLOSE_CONNECTION,

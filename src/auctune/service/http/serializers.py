@@ -8,14 +8,12 @@ from fastapi.responses import Response
 
 from auctune.service.fair_queue import in_thread
 from auctune.service.files.repository import FileRecord
-from auctune.service.jobs.fine_tuned import checkpoint_name, model_name
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
+from auctune.service.jobs.request import checkpoint_name, model_name
 from auctune.service.jobs.step_metrics import COLUMNS, step_metrics
-from auctune.service.jobs.terms import default_terms_record
-from auctune.service.jobs.timestamps import to_rfc3339
-from auctune.service.storage.event_log import EventRow
-from auctune.service.storage.events import EventType
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.jobs.terms import default_terms_record, to_rfc3339
+from auctune.service.storage.event_log import EventRow, EventType
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.projection import EventMessage, JobProjection
 

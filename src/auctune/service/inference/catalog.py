@@ -10,13 +10,13 @@ import orjson
 
 from auctune.domain import AuctuneError
 from auctune.service.accounts.limits import OPEN
-from auctune.service.datasets.start_models import find_tuned_model, tuned_models
+from auctune.service.datasets.training_data import find_tuned_model, tuned_models
 from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.files.repository import FileRecord, FileRepository, Purpose
 from auctune.service.identifiers import JOB_ID
-from auctune.service.jobs.fine_tuned import PREFIX
+from auctune.service.jobs.request import PREFIX
 from auctune.service.storage import Queries, Row, iter_pages
-from auctune.service.storage.read_model import Status
+from auctune.service.storage.queries import Status
 
 _OWNER = "auctune"
 _PAGE = 200

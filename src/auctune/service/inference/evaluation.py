@@ -16,8 +16,8 @@ from auctune.domain.generation import (
     ScoreRequest,
 )
 from auctune.domain.paired_evaluation import AnswerPair, EvaluationProgress, both
-from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.registry import Principal
 from auctune.service.inference.catalog import Model
 from auctune.service.inference.generation import GenerationService
 

@@ -26,8 +26,8 @@ from auctune.domain.generation import (
 from auctune.domain.money import STEP, ZERO
 from auctune.engine.generation import Generator, GeneratorSettings, InferenceError
 from auctune.service.accounts.budgets import BudgetExceededError, BudgetLocks
-from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import OpenLimiter
+from auctune.service.accounts.registry import Principal
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics

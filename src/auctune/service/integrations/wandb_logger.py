@@ -28,9 +28,8 @@ from auctune.service.jobs.step_metrics import step_metrics
 from auctune.service.notifier import Notifier
 from auctune.service.storage import Committer, EventLog, Queries, WriteBatch, tables
 from auctune.service.storage.committer import durable
-from auctune.service.storage.events import EventType, Record
-from auctune.service.storage.queries import read_values
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.event_log import EventType, Record
+from auctune.service.storage.queries import JobReadModel, read_values
 from auctune.service.tasks import TaskSet
 
 _log = structlog.get_logger(__name__)

@@ -24,7 +24,7 @@ from auctune.service.integrations.messages import (
     RunRequest,
     StartRun,
 )
-from auctune.service.storage.events import Record
+from auctune.service.storage.event_log import Record
 
 WORKER = "auctune.service.integrations.worker"
 END_SECONDS = 600.0

@@ -8,7 +8,7 @@ import orjson
 from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
-from auctune.service.accounts.default_terms import DefaultTerms
+from auctune.service.accounts.registry import DefaultTerms
 from auctune.service.http.errors import ApiError
 from auctune.service.http.requests import read_body
 from auctune.service.http.routes import accounts

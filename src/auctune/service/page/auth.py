@@ -17,14 +17,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auctune.domain import InputError
-from auctune.service.accounts.keys import Principal, Role, hash_key
 from auctune.service.accounts.limits import TokenBuckets
+from auctune.service.accounts.registry import Principal, Role, hash_key
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.http.middleware import SIGN_IN, is_upload
+from auctune.service.http.requests import TOKEN
 from auctune.service.http.routes.answers import while_connected
-from auctune.service.http.uploads import TOKEN
 from auctune.service.identifiers import JOB_ID
 from auctune.service.request_scope import current_request
 from auctune.service.service import Service

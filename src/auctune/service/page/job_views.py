@@ -11,9 +11,9 @@ from auctune.domain import InputError
 from auctune.service.accounts.limits import OPEN
 from auctune.service.fair_queue import in_turns
 from auctune.service.http.errors import ApiError
+from auctune.service.http.requests import MultipartUpload
 from auctune.service.http.routes import explanations, files, jobs, ledger, zones
 from auctune.service.http.serializers import JSON
-from auctune.service.http.uploads import MultipartUpload
 from auctune.service.page.auth import ROOT, PageRequest, check_origin, check_token
 from auctune.service.page.charts import losses_of, metered_of, plan_of_job
 from auctune.service.page.evaluation_views import evaluation_form

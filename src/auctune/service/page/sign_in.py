@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from auctune.service.accounts.keys import Role
+from auctune.service.accounts.registry import Role
 from auctune.service.http.auth import check_rate
 from auctune.service.page.auth import (
     COOKIE,

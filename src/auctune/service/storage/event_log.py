@@ -1,16 +1,185 @@
-"""The event log: events as zones fold them and replays read them, and the sequence numbers."""
+"""The event log: its events, their versions, and reading them for zones and replays.
+
+Events are append-only, so a new format does not rewrite them: each names the version that it was
+written in, and reading takes its body through one step for each version since. To change the
+format, raise the version, add the step from the version before, and leave the earlier steps as they
+are; record a log of the version before, if `tests/data/recorded_logs` has none. Types of events do
+not change. Bodies of one type, and states, differ between kinds of zones: a step recognizes what it
+changes by its fields. Rows of jobs have no version: a migration of the tables changes them.
+
+A service records its version in the table `meta` before it writes an event, so that a release that
+cannot read some events refuses the whole log, however many of them a snapshot stands for.
+"""
 
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any, Self
 
+import orjson
 from sqlalchemy import Connection, Engine, Row, Select, func, select
 
 from auctune.domain import InputError
-from auctune.service.storage.tables import NUMBERS, events
-from auctune.service.storage.upcasting import VERSION, check_version, upcast_event
+from auctune.service.storage.tables import NUMBERS, events, meta
+
+Record = dict[str, Any]
+
+
+class EventType(StrEnum):
+    """Types of events that all kinds of zones have in common."""
+
+    ZONE_CREATED = "zone.created"
+    """Body: version, kind, epoch, slot_seconds, and the settings of the kind."""
+    SLOT_STARTED = "slot.started"
+    RECEIVED = "job.received"
+    DECIDED = "job.decided"
+    TRAINED = "job.trained"
+    METERED = "job.metered"
+    PAUSED = "job.paused"
+    RESUMED = "job.resumed"
+    CANCELLED = "job.cancelled"
+    FINISHED = "job.finished"
+    FAILED = "job.failed"
+    NOTE_ADDED = "job.note_added"
+    OUT_OF_MEMORY = "job.out_of_memory"
+    TOKENS_USED = "tokens.used"
+    """About no job: the charge of a request for answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneEvent:
+    """An event as it is recorded.
+
+    Attributes:
+        seq: number in the whole log, increasing.
+        slot: in which it was recorded.
+        type: an `EventType`, or one of the kind of zone.
+        job: id of the job that it is about, or None.
+        body: plain JSON values: the fields of an `EventData`.
+    """
+
+    seq: int
+    zone: str
+    slot: int
+    at: float
+    type: str
+    job: str | None
+    body: Record
+
+
+def job_of(event: ZoneEvent) -> str:
+    """Return the id of the job of an event that is about one."""
+    assert event.job is not None
+    return event.job
+
+
+OLDEST_VERSION = 11
+VERSION = 14
+"""Version of the log: of the bodies of events."""
+
+SNAPSHOT_VERSION = 9
+"""Version of the states in snapshots: raised with any change of a state or of its reducers."""
+
+Upcast = Callable[[Record], Record]
+
+
+def _charge_without_fraction(body: Record) -> Record:
+    return {"carried": None, **body}
+
+
+def _state_without_squares(state: Record) -> Record:
+    # Sizes of data have them by default.
+    return state
+
+
+def _state_without_fractions(state: Record) -> Record:
+    return {"fractions": {}, **state}
+
+
+EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
+    11: {EventType.TOKENS_USED: _charge_without_fraction},
+    # Since then runs of rented jobs are in the log; a zone imports those that were in folders.
+    12: {},
+    # Since then sizes of data have squares of row lengths, and estimates may have a cap: a release
+    # that does not know them must not read them.
+    13: {},
+}
+"""By version, and by the type of events whose body changed: from that version to the next."""
+
+SNAPSHOT_UPCASTS: Mapping[int, Upcast] = {
+    7: _state_without_fractions,
+    8: _state_without_squares,
+}
+"""By version: from the state in a snapshot of that version to the next. A snapshot of a version
+that no chain of steps leads from is skipped, and the log is folded: the other way to change states.
+"""
+
+
+def upcast_event(version: int, type_: str, body: bytes) -> bytes:
+    """Return the body of an event as this version has it."""
+    for one in range(version, VERSION):
+        step = EVENT_UPCASTS[one].get(type_)
+        if step is not None:
+            body = orjson.dumps(step(orjson.loads(body)))
+    return body
+
+
+def upcast_snapshot(state: Record) -> Record:
+    """Return the state of a snapshot as this version has it, without its version.
+
+    Raises:
+        ValueError: if it is of a version that is not known here; the log holds all of it.
+    """
+    state = dict(state)
+    version = state.pop("version", None)
+    while version != SNAPSHOT_VERSION:
+        if version not in SNAPSHOT_UPCASTS:
+            raise ValueError(f"snapshot of version {version}, expected {SNAPSHOT_VERSION}")
+        state = SNAPSHOT_UPCASTS[version](state)
+        version += 1
+    return state
+
+
+def check_version(place: str, version: int) -> None:
+    """Refuse a log that this release cannot read."""
+    found = f"is of version {version}"
+    if version > VERSION:
+        expected = f"at most version {VERSION}: a newer release of auctune wrote it"
+        raise InputError(place, found, expected)
+    if version < OLDEST_VERSION:
+        expected = f"version {OLDEST_VERSION} or newer; start with a new data folder"
+        raise InputError(place, found, expected)
+
+
+NAME = "log_version"
+"""Name of the newest version in the table `meta`; migrations write the first one."""
+
+
+def log_versions(connection: Connection) -> tuple[int, int]:
+    """Return the version of the oldest event, and the newest version of any."""
+    with connection.begin():
+        newest = int(
+            connection.execute(select(meta.c.value).where(meta.c.name == NAME)).scalar_one()
+        )
+        first = select(events.c.version).order_by(events.c.seq).limit(1)
+        oldest = connection.execute(first).scalar()
+    return (newest if oldest is None else oldest), newest
+
+
+def check_log(connection: Connection, place: str) -> None:
+    """Refuse a log with events that this release cannot read."""
+    for version in log_versions(connection):
+        check_version(f"{place}: log", version)
+
+
+def record_version(connection: Connection) -> None:
+    """Record that events of this version are written from now on."""
+    if log_versions(connection)[1] != VERSION:
+        with connection.begin():
+            connection.execute(meta.update().where(meta.c.name == NAME).values(value=str(VERSION)))
+
 
 # A longer read transaction would keep SQLite from moving its write-ahead log into the file.
 _PAGE = 5000

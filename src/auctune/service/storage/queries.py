@@ -2,13 +2,33 @@
 
 A page is continued after the last row of the page before: unlike page numbers this stays right
 while rows are added, and costs the same everywhere. OpenAI's API does so too (`after`, `has_more`).
+
+The read model of a job is one row, replaced whenever something happens to the job. Its body holds
+plain JSON values:
+
+| key | holds |
+| --- | --- |
+| request, training, owner | the request, its resolved training settings, and the owner |
+| state | its state, by the market's name |
+| size | rows and mean_tokens of its data |
+| decision | the decision: `admitted`, `reason`, and fields of the zone's kind |
+| progress | rows, total_rows, tokens, steps, first_loss, last_loss |
+| files | ids of its result files; the adapter is the last |
+| checkpoints | `file` and `metrics` of the adapters of its last epochs |
+| error | code, message and param, where it failed |
+| refunded, finished_at, notes | |
+
+A kind of zone may add keys of its own.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
+import orjson
 import sqlalchemy
 from sqlalchemy import (
     BigInteger,
@@ -24,8 +44,8 @@ from sqlalchemy import (
 )
 
 from auctune.domain import InputError
-from auctune.service.storage.event_log import EVENT_COLUMNS, EventRow, Query, read_row
-from auctune.service.storage.job_metadata import pair_numbers
+from auctune.service.ledger import Entry
+from auctune.service.storage.event_log import EVENT_COLUMNS, EventRow, Query, Record, read_row
 from auctune.service.storage.tables import (
     balances,
     entries,
@@ -35,6 +55,80 @@ from auctune.service.storage.tables import (
     jobs,
     meta,
 )
+
+
+class Status(StrEnum):
+    """Status of a job, as OpenAI's API names it."""
+
+    VALIDATING = "validating_files"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class JobReadModel:
+    """A row of the table of jobs; `seq` is that of the first event about it: the order of lists."""
+
+    id: str
+    zone: str
+    seq: int
+    owner: str
+    created_at: float
+    status: Status
+    body: Record
+
+
+def empty_body(owner: str, request: Record, training: Record) -> Record:
+    """The body of a job of which nothing is known yet."""
+    return {
+        "owner": owner,
+        "request": request,
+        "training": training,
+        "state": "",
+        "size": None,
+        "decision": None,
+        "progress": None,
+        "files": [],
+        "checkpoints": [],
+        "error": None,
+        "refunded": False,
+        "finished_at": None,
+        "notes": [],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Effects of an event outside of the zone's state: rows of jobs, and ledger entries.
+
+    Entries of an event about a job come with a row of the job, of the same event or of another one
+    that is committed with it.
+    """
+
+    rows: tuple[JobReadModel, ...] = ()
+    entries: tuple[Entry, ...] = ()
+
+
+def _number(*words: str) -> int:
+    """Return a number of 63 bits for an owner, and a pair of metadata of its jobs.
+
+    Two pairs of one number would be found together; that is less likely than a defect of the disk.
+    """
+    return int.from_bytes(blake2b(orjson.dumps(words), digest_size=8).digest()) >> 1
+
+
+def pair_numbers(owner: str, metadata: Mapping[str, str] | None) -> list[int]:
+    """Return the numbers of the pairs of an owner's metadata, or the one for jobs without any."""
+    return list({_number(owner, *one) for one in (metadata or {}).items()} or {_number(owner)})
+
+
+def metadata_rows(seq: int, owner: str, metadata: Mapping[str, str] | None) -> list[dict[str, int]]:
+    """Return the rows of a job's metadata; `seq` is the job's."""
+    return [{"seq": seq, "pair": number} for number in pair_numbers(owner, metadata)]
+
 
 Item = TypeVar("Item")
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.service.accounts.budget_alerts import PERCENTAGES, BudgetAlert, BudgetAlerts
+from auctune.service.accounts.budgets import PERCENTAGES, BudgetAlert, BudgetAlerts
 from auctune.service.accounts.registry import Account, Budget
 from auctune.service.storage import Store, WriteBatch, tables
 from auctune.service.storage.committer import Committer, durable

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from auctune.service.accounts.default_terms import NO_TERMS, AppliedTerm, DefaultTerms, resolve
+from auctune.service.accounts.registry import NO_TERMS, AppliedTerm, DefaultTerms, resolve
 
 NAMES = ("bid", "max_cost", "deadline", "zone")
 OWNERS = ("key key-1", "user ada", "team lab", "service")

@@ -3,7 +3,7 @@
 import pytest
 
 from auctune.service.accounts.limits import JobQuota, QuotaExceededError
-from auctune.service.storage.read_model import JobReadModel, Status
+from auctune.service.storage.queries import JobReadModel, Status
 
 
 def row(job: str, status: Status, owner: str = "ada") -> JobReadModel:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from auctune.domain import InputError
-from auctune.service.accounts.default_terms import NO_TERMS
+from auctune.service.accounts.registry import NO_TERMS
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.generator import template, to_toml, update_page

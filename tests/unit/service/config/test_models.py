@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.service.accounts.keys import hash_key
+from auctune.service.accounts.registry import hash_key
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import ServiceConfig, read_config
 from auctune.service.config.vendors import VendorConfig

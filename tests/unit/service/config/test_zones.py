@@ -11,7 +11,7 @@ from auctune.service.config.models import read_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import DeviceRequirement
 from auctune.service.settings_check import check_service
-from auctune.service.zones.core.dependencies import DataDirs
+from auctune.service.zones.core.worker import DataDirs
 from auctune.service.zones.spot.kind import instance_settings
 from support.spot_files import daily_market, write_market
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
-from auctune.service.http.uploads import MultipartUpload, safe_filename
+from auctune.service.http.requests import MultipartUpload, safe_filename
 
 CONTENT = b'{"prompt": "a", "completion": "b"}\r\n--not the boundary\r\n--\r\n'
 FORM = (

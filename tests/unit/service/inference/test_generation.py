@@ -21,9 +21,8 @@ from auctune.domain.generation import (
     SamplingParams,
 )
 from auctune.engine.generation import InferenceError
-from auctune.service.accounts.keys import Role
 from auctune.service.accounts.limits import OpenLimiter, QuotaExceededError
-from auctune.service.accounts.registry import Budget
+from auctune.service.accounts.registry import Budget, Role
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.fair_queue import FairQueue
 from auctune.service.inference.catalog import Model

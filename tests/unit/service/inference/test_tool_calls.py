@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.service.inference.tool_calls import ToolCall, ToolCallParser
+from auctune.service.inference.answers import ToolCall, ToolCallParser
 
 NAMES = frozenset(("weather", "time"))
 

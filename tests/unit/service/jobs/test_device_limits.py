@@ -7,8 +7,13 @@ import pytest
 from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.service.jobs.device_limits import check_adapter, check_batch, check_step, step_seconds
-from auctune.service.jobs.training import Training
+from auctune.service.jobs.training import (
+    Training,
+    check_adapter,
+    check_batch,
+    check_step,
+    step_seconds,
+)
 from support.zones import made_up_profile
 
 SIZE = DataSize(rows=40, mean_tokens=25.0)

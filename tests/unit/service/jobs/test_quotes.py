@@ -4,8 +4,7 @@ from decimal import Decimal
 
 from auctune.domain import Cell, Schedule
 from auctune.domain.decision import MenuLine
-from auctune.service.jobs.offers import ZoneQuote
-from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, QuoteStore
+from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, QuoteStore, ZoneQuote
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
 from auctune.service.zones.auction.gateway import offer_line

@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from auctune.service.accounts.keys import Principal, Role
+from auctune.service.accounts.registry import Principal, Role
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.page.auth import PageContext, PageRequest, Session, Sessions
 

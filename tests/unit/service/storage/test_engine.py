@@ -13,8 +13,8 @@ from sqlalchemy.exc import DBAPIError
 
 from auctune.domain import InputError
 from auctune.service.storage import Store, open_store, upgrade
+from auctune.service.storage.event_log import NAME as LOG_VERSION
 from auctune.service.storage.identity import ID
-from auctune.service.storage.log_version import NAME as LOG_VERSION
 from auctune.service.storage.tables import meta, metadata
 from support.postgres import PostgresServer
 from support.store_rows import num_rows

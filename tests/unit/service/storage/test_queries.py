@@ -9,8 +9,7 @@ from sqlalchemy import event, func, select
 
 from auctune.domain import InputError
 from auctune.service.storage import Committer, Queries, Store, WriteBatch
-from auctune.service.storage.job_metadata import metadata_rows
-from auctune.service.storage.queries import MAX_PAGE_BYTES, Page, iter_pages
+from auctune.service.storage.queries import MAX_PAGE_BYTES, Page, iter_pages, metadata_rows
 from auctune.service.storage.tables import entries, events, files, job_metadata, jobs, metadata
 from support.store_rows import entry_rows, event_row, file_row, job_row, write
 

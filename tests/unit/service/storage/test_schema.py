@@ -11,11 +11,11 @@ from sqlalchemy.exc import DBAPIError
 
 from auctune.domain import InputError
 from auctune.service.erasure import erase_words
-from auctune.service.storage import EventLog, Queries, Store, open_store, schema, upgrade
-from auctune.service.storage.job_metadata import metadata_rows
-from auctune.service.storage.log_version import log_versions
+from auctune.service.storage import EventLog, Queries, Store, open_store, upgrade
+from auctune.service.storage.engine import _MIGRATIONS
+from auctune.service.storage.event_log import VERSION, log_versions
+from auctune.service.storage.queries import metadata_rows
 from auctune.service.storage.tables import entries, events, job_metadata, jobs, metadata
-from auctune.service.storage.upcasting import VERSION
 from support.old_logs import make_tables, write_old_log
 from support.store_rows import entry_rows, event_row, job_row
 
@@ -41,8 +41,8 @@ def upgrade() -> None:
 def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """From here on a release with one migration more; its file."""
     folder = tmp_path / "migrations 100%"
-    shutil.copytree(Path(schema.__file__).with_name("migrations"), folder)
-    monkeypatch.setattr(schema, "_MIGRATIONS", folder)
+    shutil.copytree(_MIGRATIONS, folder)
+    monkeypatch.setattr("auctune.service.storage.engine._MIGRATIONS", folder)
     return folder / "versions" / "r0006_note.py"
 
 

@@ -10,19 +10,19 @@ from auctune.service.storage import (
     WriteBatch,
     open_readonly,
     open_store,
-    upcasting,
     upgrade,
 )
-from auctune.service.storage.log_version import NAME, log_versions
-from auctune.service.storage.tables import events, meta
-from auctune.service.storage.upcasting import (
+from auctune.service.storage.event_log import (
     EVENT_UPCASTS,
+    NAME,
     OLDEST_VERSION,
     SNAPSHOT_VERSION,
     VERSION,
+    log_versions,
     upcast_event,
     upcast_snapshot,
 )
+from auctune.service.storage.tables import events, meta
 from support.store_rows import event_row, write
 
 pytest_plugins = ["support.store_fixtures"]
@@ -41,8 +41,8 @@ def test_a_body_takes_the_steps_of_its_type_since_it_was_written(
         13: {},
         14: {"a": lambda body: {"took": [body["seconds"], body["unit"]]}},
     }
-    monkeypatch.setattr(upcasting, "EVENT_UPCASTS", steps)
-    monkeypatch.setattr(upcasting, "VERSION", 15)
+    monkeypatch.setattr("auctune.service.storage.event_log.EVENT_UPCASTS", steps)
+    monkeypatch.setattr("auctune.service.storage.event_log.VERSION", 15)
     assert upcast_event(11, "a", b'{"seconds": 2}') == b'{"took":[2,"s"]}'
     assert upcast_event(13, "a", b'{"seconds": 2, "unit": "min"}') == b'{"took":[2,"min"]}'
     # Bodies that no step changes keep their bytes.

@@ -12,15 +12,15 @@ from auctune.domain import InputError
 from auctune.service.config.models import AnyZone, read_config
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.settings_check import check_service
-from auctune.service.storage.events import EventType
-from auctune.service.zones.auction.events import AuctionEventType
-from auctune.service.zones.core.dependencies import DataDirs
-from auctune.service.zones.edge.events import EdgeEventType
+from auctune.service.storage.event_log import EventType
+from auctune.service.zones.auction.state import AuctionEventType
+from auctune.service.zones.core.worker import DataDirs
+from auctune.service.zones.edge.state import EdgeEventType
 from auctune.service.zones.kinds import KINDS, find_kind
-from auctune.service.zones.spot.events import SpotEventType
 from auctune.service.zones.spot.kind import instance_settings
-from auctune.service.zones.timeshare.events import TimeshareEventType
+from auctune.service.zones.spot.state import SpotEventType
 from auctune.service.zones.timeshare.kind import pool_settings
+from auctune.service.zones.timeshare.state import TimeshareEventType
 from support.packages import install
 from support.serving import SLOT_SECONDS
 from support.spot_zones import spot_zone

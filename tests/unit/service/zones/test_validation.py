@@ -10,12 +10,12 @@ from auctune.domain.data_size import FORWARD_COST, DataSize
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
-from auctune.service.zones.auction.events import AuctionEventType
-from auctune.service.zones.auction.supply import Bid
+from auctune.service.zones.auction.state import AuctionEventType
+from auctune.service.zones.auction.zone import Bid
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.edge.site_datasets import SiteDatasets
-from auctune.service.zones.spot.supply import SpotSupply
+from auctune.service.zones.edge.state import SiteDatasets
+from auctune.service.zones.spot.zone import SpotSupply
 from auctune.spot.job import InstanceStart
 from support.edge_zones import TOKENS, MadeUpEdge
 from support.zones import SAMPLE_TOKENS, MadeUpZone, made_up_profile

@@ -8,9 +8,14 @@ from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
 from auctune.domain import InputError, parse_money
-from auctune.service.accounts.default_terms import NO_TERMS, DefaultTerms
-from auctune.service.accounts.keys import Role
-from auctune.service.accounts.registry import Account, Budget, KeyRecord
+from auctune.service.accounts.registry import (
+    NO_TERMS,
+    Account,
+    Budget,
+    DefaultTerms,
+    KeyRecord,
+    Role,
+)
 from auctune.service.erasure import StillOpenError, erase
 from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found

@@ -13,12 +13,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from auctune.domain import AuctuneError
-from auctune.service.accounts.keys import Principal
-from auctune.service.http.answer_schemas import ChatCompletion, TextCompletion
+from auctune.service.accounts.registry import Principal
 from auctune.service.http.auth import SECURED, CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, to_api_error
 from auctune.service.http.requests import body_schema, read_body
 from auctune.service.http.routes.streams import HEADERS
+from auctune.service.http.schemas import ChatCompletion, TextCompletion
 from auctune.service.inference.answers import JSON, Answer, ChatAnswer, CompletionAnswer
 from auctune.service.inference.catalog import Model
 from auctune.service.inference.generation import PromptPiece

@@ -14,7 +14,7 @@ from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.schemas import JobOutcome, Page
 from auctune.service.http.serializers import JSON, json_in_thread, page_view
 from auctune.service.service import Service
-from auctune.service.storage.read_model import JobReadModel, Status
+from auctune.service.storage.queries import JobReadModel, Status
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.projection import JobProjection
 

@@ -10,7 +10,7 @@ from auctune.domain.explanation import PricedCell
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.serializers import JSON
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.explainer import DecisionExplanation
 

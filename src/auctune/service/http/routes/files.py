@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
-from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.registry import Principal
 from auctune.service.event_writer import read_job
 from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.files.blobs import TooLargeError
@@ -16,9 +16,9 @@ from auctune.service.files.repository import FileRecord
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.middleware import FORM_BYTES
+from auctune.service.http.requests import MultipartUpload
 from auctune.service.http.schemas import FileDeleted, FileObject, FilePage
 from auctune.service.http.serializers import JSON, file_view, json_in_thread, page_view
-from auctune.service.http.uploads import MultipartUpload
 from auctune.service.service import Service
 from auctune.service.storage import iter_pages
 

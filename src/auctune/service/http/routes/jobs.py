@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from starlette.datastructures import QueryParams
 
 from auctune.domain import InputError
-from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.registry import Principal
 from auctune.service.event_writer import read_job
 from auctune.service.http.auth import SECURED, CurrentUser, ServiceDep, authenticate_user
 from auctune.service.http.errors import ERRORS, ApiError, not_found
@@ -29,7 +29,7 @@ from auctune.service.http.serializers import (
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.service import Service
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.zone import AnyZone
 
 T = TypeVar("T")

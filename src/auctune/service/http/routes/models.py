@@ -3,10 +3,10 @@
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from auctune.service.http.answer_schemas import ModelDeleted, ModelList, ModelObject
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError
 from auctune.service.http.routes.files import delete_record
+from auctune.service.http.schemas import ModelDeleted, ModelList, ModelObject
 from auctune.service.http.serializers import JSON, json_in_thread
 from auctune.service.inference.catalog import Model
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
-from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.registry import Principal
 from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, not_found
 from auctune.service.http.requests import body_schema, read_body

@@ -12,8 +12,8 @@ import orjson
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
-from auctune.service.accounts.keys import Principal
 from auctune.service.accounts.limits import OPEN
+from auctune.service.accounts.registry import Principal
 from auctune.service.fair_queue import in_thread
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
@@ -22,7 +22,7 @@ from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.serializers import JSON, event_view
 from auctune.service.service import Service
 from auctune.service.storage import EventRow, Page
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 
 router = APIRouter(prefix="/v1", tags=["streams"], responses=ERRORS)
 LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}$")]

@@ -1,1 +1,1 @@
-"""Alembic migrations of the database; see `auctune.service.storage.schema`."""
+"""Alembic migrations of the database; see `auctune.service.storage.engine`."""

@@ -9,9 +9,8 @@ from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms
 from auctune.service.jobs.training import Submission
-from auctune.service.storage.read_model import JobReadModel
-from auctune.service.zones.auction.supply import Bid, Supply
-from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.storage.queries import JobReadModel
+from auctune.service.zones.auction.zone import AuctionZone, Bid, Supply
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine

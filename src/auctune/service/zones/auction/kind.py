@@ -1,52 +1,129 @@
 """Zones of kind `auction`: slots of nodes are sold to bids, each decided on at once."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from auctune.device_profile import Profile
-from auctune.domain import (
-    Cluster,
-    EnergyForecast,
-    Explanation,
-    InputError,
-    Node,
-    NodeType,
-)
-from auctune.engine.base_facts import Alone, BaseFacts, Elsewhere, Report, learn_base
+from auctune.domain import Cluster, EnergyForecast, Explanation, InputError, Node, NodeType
+from auctune.engine.base_facts import Alone, BaseFacts, Elsewhere, Report, StartNode, learn_base
+from auctune.engine.market.market_file import MarketFile
 from auctune.engine.records import read_decision
-from auctune.engine.runtime.nodes import NodeSettings
-from auctune.engine.runtime.ray.params import check_ray
+from auctune.engine.runtime.local import LocalLauncher
+from auctune.engine.runtime.nodes import NodeSettings, node_workers
+from auctune.engine.runtime.ray.launcher import RayLauncher
+from auctune.engine.runtime.ray.params import RayParams, check_ray
+from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
+from auctune.engine.runtime.worker import Launcher
 from auctune.numerics.jit import COMPILING
 from auctune.registry import check_settings
 from auctune.service.config.auction import AuctionConfig
-from auctune.service.datasets.inspector import DatasetInspector
 from auctune.service.datasets.repairer import builtin_vendor
-from auctune.service.storage.events import ZoneEvent
-from auctune.service.zones.auction.executors import executor_factory
+from auctune.service.datasets.training_data import DatasetInspector
+from auctune.service.storage.event_log import ZoneEvent
 from auctune.service.zones.auction.gateway import AuctionGateway
-from auctune.service.zones.auction.job import cluster_record, read_cluster, read_task
-from auctune.service.zones.auction.repairs import RepairCoordinator
-from auctune.service.zones.auction.startup import (
-    KernelCompilation,
-    kernels_are_compiled,
-    warm_up,
+from auctune.service.zones.auction.startup import KernelCompilation, kernels_are_compiled, warm_up
+from auctune.service.zones.auction.state import (
+    AuctionModel,
+    AuctionState,
+    cluster_record,
+    empty_model,
+    read_cluster,
+    read_task,
 )
-from auctune.service.zones.auction.state import AuctionModel, AuctionState, empty_model
-from auctune.service.zones.auction.supply import Supply, zone_energy
-from auctune.service.zones.auction.worker import AuctionWorker
-from auctune.service.zones.auction.zone import AuctionZone
+from auctune.service.zones.auction.worker import AuctionWorker, RepairCoordinator
+from auctune.service.zones.auction.zone import AuctionZone, Supply, zone_energy
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs, ZoneDependencies
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.kind import (
+    LanguageZoneLoader,
     ZoneKind,
+    created_record,
     node_settings,
     read_optional_profile,
+    slot_epoch,
 )
-from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.scheduler import MakeExecutor
 from auctune.service.zones.core.startup import StartupTask
+from auctune.service.zones.core.worker import BaseProfiles, DataDirs, ZoneDependencies
+
+
+class ExecutorFactory(ABC):
+    """Makes the executor of a zone, and starts single nodes for measurements before that."""
+
+    @abstractmethod
+    def _launcher(
+        self, settings: Mapping[str, NodeSettings], work: Path, logs: Path | None, lock: int | None
+    ) -> Launcher: ...
+
+    def executor(
+        self,
+        settings: Mapping[str, NodeSettings],
+        work: Path,
+        logs: Path,
+        lock: int | None,
+        policy: SupervisorPolicy | None = None,
+    ) -> MakeExecutor:
+        """Return a function that makes the executor, given the callback for its messages.
+
+        `settings` are those of the nodes, by id; all processes of the executor hold the `lock`.
+        """
+        return lambda on_message: Executor(
+            settings, self._launcher(settings, work, logs, lock), on_message, policy
+        )
+
+    def probe(
+        self, node: str, settings: NodeSettings, work: Path
+    ) -> AbstractContextManager[StartNode | None]:
+        """Return what starts a node on its machine; None: it is this machine."""
+        return nullcontext()
+
+
+class LocalExecutorFactory(ExecutorFactory):
+    """Nodes are child processes."""
+
+    def _launcher(
+        self, settings: Mapping[str, NodeSettings], work: Path, logs: Path | None, lock: int | None
+    ) -> Launcher:
+        return LocalLauncher(node_workers(settings, logs), lock=lock)
+
+
+@dataclass(frozen=True, slots=True)
+class RayExecutorFactory(ExecutorFactory):
+    """Nodes are actors on a Ray cluster; some have a custom resource."""
+
+    params: RayParams
+    resources: Mapping[str, str]
+
+    def _launcher(
+        self, settings: Mapping[str, NodeSettings], work: Path, logs: Path | None, lock: int | None
+    ) -> Launcher:
+        return RayLauncher(
+            settings, work, params=self.params, resources=self.resources, logs=logs, lock=lock
+        )
+
+    @contextmanager
+    def probe(self, node: str, settings: NodeSettings, work: Path) -> Iterator[StartNode | None]:
+        # The nodes of a cluster that the service starts itself are this machine.
+        if self.params.address is None:
+            yield None
+            return
+        launcher = self._launcher({node: settings}, work, None, None)
+        try:
+            yield lambda _, on_message: launcher.start(node, on_message)
+        finally:
+            launcher.close()
+
+
+def executor_factory(entry: AuctionConfig | MarketFile) -> ExecutorFactory:
+    """Return the factory that the settings of a zone, or a market file, name."""
+    if entry.executor == "local":
+        return LocalExecutorFactory()
+    resources = {node.id: node.resource for node in entry.nodes if node.resource is not None}
+    return RayExecutorFactory(entry.ray or RayParams(), resources)
 
 
 class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]):

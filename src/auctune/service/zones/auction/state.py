@@ -1,54 +1,463 @@
-"""State of an auction zone."""
+"""State of an auction zone: its jobs, events, state and rows.
 
+Cells, tasks and arrays are recorded without loss. Besides the fields of all kinds a job's row has:
+
+| key | value |
+| --- | --- |
+| task, cells | the offered task, and the current plan |
+| earliest | slot by whose end a job could finish that was too late for its deadline |
+| budget_remaining | remaining budget of its owner, if the price was above it |
+| vendor, repaired | vendor of the repair of its data, and id of the repaired file |
+"""
+
+import base64
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import PlainSerializer, PlainValidator
 
 from auctune.domain import (
     Admission,
     Cell,
     Cluster,
+    Decision,
     EnergyForecast,
     Event,
+    Money,
+    Node,
     NodeLost,
     NodeReturned,
+    NodeType,
     Offered,
     PricesLearned,
+    Quote,
+    Reason,
     Released,
     RepeatedEnergy,
     Replanned,
     SlotAdvanced,
+    Task,
     round_money,
 )
+from auctune.engine.records import decision_record, read_decision
 from auctune.registry import build
+from auctune.service.datasets.repairer import Repair
 from auctune.service.ledger import energy_cost, vendor_cost
-from auctune.service.storage.events import ZoneEvent, job_of
-from auctune.service.storage.read_model import Effects
-from auctune.service.zones.auction.events import (
-    AuctionDecided,
-    AuctionPaused,
-    AuctionResumed,
-    AuctionSlotStarted,
-    CellsReleased,
-    CellsReplanned,
-    JobRepaired,
-    NodeDown,
-    NodeUp,
-    PricesUpdated,
-    VendorChanged,
+from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
+from auctune.service.storage.queries import Effects, JobReadModel
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import (
+    EventData,
+    JobDecided,
+    JobPaused,
+    JobResumed,
+    JobTrained,
+    Size,
+    SlotStarted,
 )
-from auctune.service.zones.auction.job import (
-    AuctionJob,
-    cluster_record,
-    decided_repair,
-    read_cluster,
+from auctune.service.zones.core.job import GivenUp, PendingJob, Phase, Progress, SlotJob
+from auctune.service.zones.core.projection import (
+    COMMON_MESSAGES,
+    EventMessage,
+    PrepaidProjection,
+    replanned_message,
 )
-from auctune.service.zones.auction.projection import AuctionProjection
-from auctune.service.zones.core.events import EventData, JobTrained
-from auctune.service.zones.core.job import PendingJob, Progress
 from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
+
+
+def task_record(task: Task) -> Record:
+    """All fields of a task; money as text."""
+    return {
+        "id": task.id,
+        "arrival": task.arrival,
+        "deadline": task.deadline,
+        "work": task.work,
+        "memory_gb": task.memory_gb,
+        "bid": str(task.bid),
+        "throughput": dict(task.throughput),
+        "quotes": [
+            {"vendor": quote.vendor, "price": str(quote.price), "delay": quote.delay}
+            for quote in task.quotes
+        ],
+        "owner": task.owner,
+        "budget": None if task.budget is None else str(task.budget),
+    }
+
+
+def read_task(record: Record) -> Task:
+    """The task that `task_record` wrote."""
+    return Task(
+        id=record["id"],
+        arrival=record["arrival"],
+        deadline=record["deadline"],
+        work=record["work"],
+        memory_gb=record["memory_gb"],
+        bid=Decimal(record["bid"]),
+        throughput=record["throughput"],
+        quotes=tuple(
+            Quote(quote["vendor"], Decimal(quote["price"]), quote["delay"])
+            for quote in record["quotes"]
+        ),
+        owner=record["owner"],
+        budget=None if record["budget"] is None else Decimal(record["budget"]),
+    )
+
+
+def cluster_record(cluster: Cluster) -> Record:
+    """All fields of a cluster."""
+    return {
+        "slots": cluster.slots,
+        "slot_seconds": cluster.slot_seconds,
+        "base_memory_gb": cluster.base_memory_gb,
+        "node_types": {
+            name: {
+                "compute": kind.compute,
+                "memory_gb": kind.memory_gb,
+                "energy_cost": list(kind.energy_cost),
+            }
+            for name, kind in cluster.node_types.items()
+        },
+        "nodes": [{"id": node.id, "type": node.type} for node in cluster.nodes],
+    }
+
+
+def read_cluster(record: Record) -> Cluster:
+    """The cluster that `cluster_record` wrote."""
+    return Cluster(
+        slots=record["slots"],
+        slot_seconds=record["slot_seconds"],
+        base_memory_gb=record["base_memory_gb"],
+        node_types={
+            name: NodeType(kind["compute"], kind["memory_gb"], tuple(kind["energy_cost"]))
+            for name, kind in record["node_types"].items()
+        },
+        nodes=tuple(Node(node["id"], node["type"]) for node in record["nodes"]),
+    )
+
+
+# The repair of a job's data: vendor, price, due slot.
+
+
+def decided_repair(task: Task, decision: Decision, references: Mapping[str, str]) -> Repair | None:
+    """Return the repair that is part of an admission, or None if the data are clean."""
+    assert decision.schedule is not None
+    vendor = decision.schedule.vendor
+    for quote in task.quotes:
+        if quote.vendor == vendor:
+            ready = task.arrival + quote.delay
+            return Repair(vendor, quote.price, ready, references.get(vendor, ""))
+    return None
+
+
+# The open job: what was promised, and its progress.
+
+
+@dataclass(kw_only=True)
+class AuctionJob(SlotJob):
+    """An admitted job of an auction zone.
+
+    Attributes:
+        task: as it was offered.
+        cells: its current plan, past cells included.
+        repair: of its data, or None if they are clean.
+        failed_repairs: those that vendors failed at before it.
+        repaired: id of the repaired file, or None.
+    """
+
+    task: Task
+    decision: Decision
+    cells: tuple[Cell, ...]
+    repair: Repair | None = None
+    failed_repairs: tuple[Repair, ...] = ()
+    repaired: str | None = None
+
+    @property
+    def payment(self) -> Money:
+        return self.decision.payment
+
+    @property
+    def needs_repair(self) -> bool:
+        """Return whether its data are still to be repaired."""
+        return self.repair is not None and self.repaired is None
+
+    @property
+    def work_left(self) -> float:
+        """Samples still to be trained; 0 once training is over, even if it ended early."""
+        if self.phase is Phase.TRAINED:
+            return 0.0
+        return (1 - self.size.share_of(self.progress.rows, self.training.epochs)) * self.task.work
+
+    @property
+    def failed_vendors(self) -> set[str]:
+        return {repair.vendor for repair in self.failed_repairs}
+
+    def cells_from(self, slot: int) -> tuple[Cell, ...]:
+        return tuple(cell for cell in self.cells if cell.slot >= slot)
+
+    @property
+    def data_ready_slot(self) -> int:
+        """The first slot that its data are ready for."""
+        return self.task.arrival if self.repair is None else self.repair.ready
+
+
+def cell_records(cells: tuple[Cell, ...]) -> list[Record]:
+    """Cells as plain values."""
+    return [{"slot": cell.slot, "node": cell.node} for cell in cells]
+
+
+def read_cells(records: list[Record]) -> tuple[Cell, ...]:
+    """The cells that `cell_records` wrote."""
+    return tuple(Cell(record["slot"], record["node"]) for record in records)
+
+
+class AuctionEventType(StrEnum):
+    """Types of events of auction zones only."""
+
+    PRICES_UPDATED = "prices.updated"
+    REPAIRED = "job.repaired"
+    VENDOR_CHANGED = "job.vendor_changed"
+    RELEASED = "job.released"
+    REPLANNED = "job.replanned"
+    NODE_LOST = "node.lost"
+    NODE_RETURNED = "node.returned"
+
+
+def _write_array(array: Any) -> Record:
+    # Compressed bytes in base 64: numbers as text would be three times as large.
+    packed = zlib.compress(np.ascontiguousarray(array).tobytes(), level=1)
+    return {
+        "dtype": array.dtype.str,
+        "shape": list(array.shape),
+        "data": base64.b64encode(packed).decode(),
+    }
+
+
+def _read_array(record: Record) -> Any:
+    data = zlib.decompress(base64.b64decode(record["data"]))
+    # A copy: an array over bytes is read-only.
+    return np.frombuffer(data, dtype=record["dtype"]).reshape(record["shape"]).copy()
+
+
+Array = Annotated[Any, PlainValidator(_read_array), PlainSerializer(_write_array)]
+Cells = Annotated[tuple[Cell, ...], PlainValidator(read_cells), PlainSerializer(cell_records)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuctionSlotStarted(SlotStarted):
+    """A slot began: `SlotAdvanced` of the mechanism.
+
+    Attributes:
+        energy_cost: by node type, of the slots that entered the horizon.
+    """
+
+    energy_cost: dict[str, list[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricesUpdated(EventData):
+    """The mechanism updated its prices: its `PricesLearned`."""
+
+    type = AuctionEventType.PRICES_UPDATED
+
+    slot: int
+    lesson: dict[str, Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuctionDecided(JobDecided):
+    """A bid was decided on: `Offered` of the mechanism.
+
+    Attributes:
+        offers: vendors' ids of their offers, by vendor.
+        decision: of the mechanism, or over the budget.
+        earliest: as of `earliest_feasible_slot`.
+        line: deadline and schedule of the accepted line of a menu, or None.
+    """
+
+    size: Size
+    task: Annotated[Task, PlainValidator(read_task), PlainSerializer(task_record)]
+    offers: dict[str, str] = field(default_factory=dict)
+    decision: Annotated[Decision, PlainValidator(read_decision), PlainSerializer(decision_record)]
+    budget_remaining: Money | None
+    earliest: int | None
+    line: Record | None = None
+
+    @property
+    def is_admitted(self) -> bool:
+        return self.decision.admitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRepaired(EventData):
+    """A vendor delivered repaired data."""
+
+    type = AuctionEventType.REPAIRED
+
+    file: str
+    report: Record
+    size: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorChanged(EventData):
+    """Another vendor repairs the data of a job, instead of the one that failed."""
+
+    type = AuctionEventType.VENDOR_CHANGED
+
+    failed: str
+    why: str
+    repair: Repair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellsReleased(EventData):
+    """Cells of a job were released: `Released` of the mechanism.
+
+    Attributes:
+        given_up, found: cells; none were found.
+        plan: work and first slot that cells were sought for, or None if none were sought.
+    """
+
+    type = AuctionEventType.RELEASED
+
+    given_up: Cells
+    found: Cells = ()
+    plan: Record | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellsReplanned(EventData):
+    """A job got other cells: `Replanned` of the mechanism."""
+
+    type = AuctionEventType.REPLANNED
+
+    given_up: Cells
+    found: Cells
+    why: str
+    plan: Record | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuctionPaused(JobPaused):
+    """A job was paused, and released its cells; `given_up_for` is what they were worth."""
+
+    given_up: Cells
+    found: Cells = ()
+    given_up_for: GivenUp | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuctionResumed(JobResumed):
+    """A job was resumed, and got cells."""
+
+    given_up: Cells = ()
+    found: Cells
+    plan: Record | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDown(EventData):
+    """A node was lost or drained by an operator: `NodeLost` of the mechanism."""
+
+    type = AuctionEventType.NODE_LOST
+
+    node: str
+    why: str
+    drained: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUp(EventData):
+    """A node is sold again: `NodeReturned` of the mechanism."""
+
+    type = AuctionEventType.NODE_RETURNED
+
+    node: str
+
+
+_DECISION_FIELDS = ("size", "task", "decision", "earliest", "budget_remaining")
+
+
+class AuctionProjection(PrepaidProjection[AuctionJob]):
+    """Projection of an auction's jobs."""
+
+    default_fields: ClassVar[Record] = {
+        **PrepaidProjection.default_fields,
+        "task": None,
+        "cells": [],
+        "vendor": None,
+        "repaired": None,
+    }
+    reasons: ClassVar[Mapping[Reason, str]] = {
+        Reason.NO_FEASIBLE_SCHEDULE: "no node could finish it by its deadline, even if all were "
+        "free",
+        Reason.NO_CAPACITY: "the free capacity cannot finish it by its deadline",
+        Reason.UNPROFITABLE: "the bid is not above the price",
+        Reason.OVER_BUDGET: "the price exceeds the remaining budget",
+    }
+
+    def __init__(self) -> None:
+        self.messages = {
+            **COMMON_MESSAGES,
+            EventType.DECIDED: EventMessage(self.decision_message),
+            AuctionEventType.REPAIRED: EventMessage(_repaired),
+            AuctionEventType.VENDOR_CHANGED: EventMessage(_vendor_changed, "warn"),
+            AuctionEventType.REPLANNED: EventMessage(replanned_message, "warn"),
+        }
+
+    def job_fields(self, job: AuctionJob) -> Record:
+        return {
+            "size": job.size.to_record(),
+            "task": task_record(job.task),
+            "decision": decision_record(job.decision),
+            "cells": cell_records(job.cells),
+            "vendor": None if job.repair is None else job.repair.vendor,
+            "repaired": job.repaired,
+        }
+
+    def decision_fields(self, body: Record) -> Record:
+        fields = {name: body.get(name) for name in _DECISION_FIELDS}
+        plan = body["decision"]["schedule"]
+        return fields if plan is None else fields | plan
+
+    def market(self, row: JobReadModel, clock: SlotClock) -> Record:
+        body, task = row.body, row.body["task"]
+        return {
+            **self.market_fields(row),
+            **self.price_fields(row, clock),
+            "bid": task["bid"] if task else body["request"]["bid"],
+            "plan": _plan(body, clock),
+        }
+
+    def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
+        cells = row.body["cells"]
+        return clock.slot_end(cells[-1]["slot"]) if cells else None
+
+
+def _plan(body: Record, clock: SlotClock) -> Record | None:
+    cells, decision = body["cells"], body["decision"]
+    if not cells or decision is None or decision["schedule"] is None:
+        return None
+    return {
+        "cells": [{**cell, "begins_at": clock.slot_start(cell["slot"])} for cell in cells],
+        "vendor": body["vendor"],
+        "start": clock.slot_start(cells[0]["slot"]),
+        "finish": clock.slot_end(cells[-1]["slot"]),
+    }
+
+
+def _repaired(body: Mapping[str, Any]) -> str:
+    return f"The data were repaired; {body['size']['rows']} rows remain"
+
+
+def _vendor_changed(body: Mapping[str, Any]) -> str:
+    return f"{body['why']}; {body['repair']['vendor']} repairs them instead, at no charge"
+
 
 Names = Annotated[set[str], PlainSerializer(sorted)]
 """Names of nodes; sorted in a snapshot."""

@@ -3,14 +3,20 @@
 Replanning, after a pause, a lost node or a failed repair, never changes a payment.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
+from auctune.device_profile import Profile, job_token_cost
 from auctune.domain import (
     Admission,
     Cell,
+    Cluster,
     Decision,
+    EnergyForecast,
     Event,
     InputError,
     Money,
@@ -18,6 +24,7 @@ from auctune.domain import (
     NodeReturned,
     Offered,
     PriceMenu,
+    Quote,
     Reason,
     Released,
     Replanned,
@@ -26,12 +33,18 @@ from auctune.domain import (
 )
 from auctune.domain.data_size import DataSize
 from auctune.domain.decision import MenuLine
+from auctune.electricity import RepeatedPrices, read_prices, slot_costs
 from auctune.engine.records import schedule_record
+from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.datasets.repairer import Repair, VendorOffer
-from auctune.service.storage.events import ZoneEvent
-from auctune.service.storage.read_model import Effects, JobReadModel
-from auctune.service.zones.auction.events import (
+from auctune.service.jobs.terms import to_rfc3339
+from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch
+from auctune.service.storage.event_log import ZoneEvent
+from auctune.service.storage.queries import Effects, JobReadModel
+from auctune.service.zones.auction.state import (
     AuctionDecided,
+    AuctionJob,
+    AuctionModel,
     AuctionPaused,
     AuctionResumed,
     CellsReleased,
@@ -40,15 +53,131 @@ from auctune.service.zones.auction.events import (
     NodeDown,
     NodeUp,
     VendorChanged,
+    mechanism_event_data,
 )
-from auctune.service.zones.auction.job import AuctionJob
-from auctune.service.zones.auction.state import AuctionModel, mechanism_event_data
-from auctune.service.zones.auction.supply import Bid, Supply
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventData
-from auctune.service.zones.core.job import GivenUp, Phase
-from auctune.service.zones.core.speed import SpeedEstimator
+from auctune.service.zones.core.job import GivenUp, Phase, SpeedEstimator
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
+
+Price = Callable[[int], float]
+"""USD per MWh in a slot."""
+
+
+class ZoneEnergy:
+    """Energy forecast of a zone's settings: the cost of a slot at full load, by node type."""
+
+    def __init__(self, costs: Mapping[str, Callable[[int], float]]) -> None:
+        self._costs = costs
+
+    def __call__(self, node_type: str, slot: int) -> float:
+        return self._costs[node_type](slot)
+
+
+def zone_energy(entry: AuctionConfig, epoch: float) -> EnergyForecast:
+    """Return the energy forecast of a zone whose slot 0 begins at `epoch`."""
+    price = _price(entry, epoch)
+    return ZoneEnergy(
+        {name: _cost(kind, price, entry.slot_seconds) for name, kind in entry.node_types.items()}
+    )
+
+
+def _price(entry: AuctionConfig, epoch: float) -> Price:
+    given = entry.energy_price
+    if not isinstance(given, str):
+        return lambda _: given or 0.0
+    try:
+        prices, seconds = RepeatedPrices(read_prices(Path(given))), entry.slot_seconds
+    except InputError as error:
+        raise error if error.place.startswith(given) else error.within(given) from None
+    return lambda slot: prices.mean(epoch + slot * seconds, epoch + (slot + 1) * seconds)
+
+
+def _cost(kind: NodeTypeConfig, price: Price, slot_seconds: float) -> Callable[[int], float]:
+    power = kind.power_kw
+    if power is None:
+        return lambda _: kind.energy_cost
+    return lambda slot: slot_costs(power, np.array([price(slot)]), slot_seconds).seen[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bid(ZoneBid):
+    """Bid in an auction zone, with vendors' offers if the data need repair."""
+
+    size: DataSize
+    bid: Money
+    deadline: float
+    offers: tuple[VendorOffer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Supply of an auction zone: slots of its nodes.
+
+    Attributes:
+        cluster: nodes, and the first window of slots.
+        sample_tokens: tokens of a sample, the unit of work, of the job that profiles are measured
+            with.
+    """
+
+    base: str
+    cluster: Cluster
+    profiles: Mapping[str, Profile]
+    sample_tokens: float
+
+    def token_cost(self, training: Training, size: DataSize) -> float:
+        """Return what a token of a job is sold as, on the node type where it costs most."""
+        used = self.cluster.used_types
+        profiles = [one for name, one in self.profiles.items() if name in used]
+        return job_token_cost(training, size, profiles)
+
+    def work(self, training: Training, size: DataSize) -> float:
+        """Return the work of a job, in samples."""
+        return size.samples(training.epochs, self.sample_tokens) * self.token_cost(training, size)
+
+    def task(self, bid: Bid, clock: SlotClock, first: int, last: int) -> Task:
+        """Return a bid as the mechanism sees it, to run from slot `first` to `last` at most.
+
+        Raises:
+            InputError: if the deadline leaves no slot, no node can hold or run the job, or a
+                setting fits no device or its data.
+        """
+        deadline = min(clock.last_slot_by(bid.deadline), last)
+        if deadline < first:
+            raise InputError(
+                "market.deadline",
+                "leaves no whole slot",
+                f"{to_rfc3339(clock.slot_end(first))}, when the next slot ends, or later",
+            )
+        training, size = bid.training, bid.size
+        check_batch(training, size)
+        kinds = [self.cluster.node_types[node.type] for node in self.cluster.nodes]
+        room = max(kind.memory_gb for kind in kinds) - self.cluster.base_memory_gb
+        memory = max(check_adapter(training, one, room) for one in self.profiles.values())
+        return Task(
+            id=bid.job,
+            arrival=first,
+            deadline=deadline,
+            work=self.work(training, size),
+            memory_gb=memory,
+            bid=bid.bid,
+            throughput={
+                name: profile.throughput(
+                    self.cluster.slot_seconds,
+                    self.sample_tokens,
+                    profile.batch(training, size),
+                    training.share,
+                )
+                for name, profile in self.profiles.items()
+            },
+            quotes=tuple(
+                Quote(offer.vendor, offer.price, clock.slots_for(offer.seconds))
+                for offer in bid.offers
+            ),
+            owner=bid.owner,
+            budget=bid.remaining_budget(),
+        )
+
 
 _WAITS = "no node has room for it before its deadline; it waits until a lost node is back"
 _TOO_LATE = (Reason.NO_CAPACITY, Reason.NO_FEASIBLE_SCHEDULE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from auctune.domain import AuctuneError
 from auctune.engine.unix_time import SteadyClock
-from auctune.service.jobs.timestamps import to_rfc3339
+from auctune.service.jobs.terms import to_rfc3339
 
 Now = Callable[[], float]
 """Returns the current unix time."""

@@ -17,7 +17,7 @@ from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.money import STEP, ZERO
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
-from auctune.service.storage.events import EventType, Record
+from auctune.service.storage.event_log import EventType, Record
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from auctune.domain import Explanation
 from auctune.service.fair_queue import ESTIMATES, FairQueue
 from auctune.service.storage import EventLog, Snapshots
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.snapshots import read_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
 

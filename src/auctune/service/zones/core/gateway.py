@@ -19,14 +19,21 @@ from auctune.domain.money import ZERO
 from auctune.domain.training import module_notes
 from auctune.engine.data.client import DataError
 from auctune.service.accounts.budgets import BudgetLocks
-from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.registry import Principal
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.fair_queue import FairQueue
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
 from auctune.service.jobs.idempotency import IdempotencyKey
-from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives, Offer, ZoneQuote
-from auctune.service.jobs.quotes import Quote, QuoteChangedError, QuoteStore
+from auctune.service.jobs.quotes import (
+    NO_ALTERNATIVES,
+    Alternatives,
+    Offer,
+    Quote,
+    QuoteChangedError,
+    QuoteStore,
+    ZoneQuote,
+)
 from auctune.service.jobs.request import Acceptance, JobRequest
 from auctune.service.jobs.terms import (
     JobValue,
@@ -37,27 +44,28 @@ from auctune.service.jobs.terms import (
     max_cost,
     request_record,
     required_cap,
+    to_rfc3339,
     validate_amounts,
     value_of,
 )
-from auctune.service.jobs.timestamps import to_rfc3339
 from auctune.service.jobs.training import Defaults, Submission, Training, ZoneBid, resolve_training
 from auctune.service.storage.batch import StoreError
 from auctune.service.storage.committer import retry_outages
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.tasks import TaskSet
-from auctune.service.zones.core.acceptance import (
+from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.explainer import Explainer
+from auctune.service.zones.core.job import Estimate, EstimateOffer
+from auctune.service.zones.core.menu import (
+    MenuOffer,
+    OfferLine,
     accepted_request,
     degradation_reason,
     quoted_estimate,
     renamed_fields,
     resolve_line,
 )
-from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.explainer import Explainer
-from auctune.service.zones.core.menu import MenuOffer, OfferLine
-from auctune.service.zones.core.metered import Estimate, EstimateOffer
 from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)
@@ -453,7 +461,7 @@ class EstimateGateway(ZoneGateway[Z, B, DatasetQuote], Generic[Z, B, E]):
     """Gateway of a metered zone: it admits a job by an estimate, and charges for what it uses.
 
     Estimates are not binding. When one is accepted, the job is estimated again, and admitted if
-    that is not worse than quoted; see `auctune.service.zones.core.acceptance.degradation_reason`.
+    that is not worse than quoted; see `auctune.service.zones.core.menu.degradation_reason`.
     """
 
     @abstractmethod

@@ -12,12 +12,18 @@ from auctune.domain import Reason
 from auctune.domain.data_size import DataSize, job_notes
 from auctune.domain.money import least_above
 from auctune.domain.training import PARAMETERS, module_notes
-from auctune.service.storage.events import EventType, Record, ZoneEvent
-from auctune.service.storage.read_model import JobReadModel, Status, empty_body
+from auctune.service.storage.event_log import EventType, Record, ZoneEvent
+from auctune.service.storage.queries import JobReadModel, Status, empty_body
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import adapter
-from auctune.service.zones.core.job import MeteredJob, OpenJob, PendingJob, PrepaidJob
-from auctune.service.zones.core.metered import Meter, estimate_view
+from auctune.service.zones.core.job import (
+    Meter,
+    MeteredJob,
+    OpenJob,
+    PendingJob,
+    PrepaidJob,
+    estimate_view,
+)
 
 J = TypeVar("J", bound=OpenJob)
 

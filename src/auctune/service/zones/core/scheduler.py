@@ -30,11 +30,9 @@ from auctune.engine.runtime.nodes import adapter_folder, make_quota
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import JobNoted, JobTrained
-from auctune.service.zones.core.job import Phase, SlotJob
-from auctune.service.zones.core.speed import SLOWER
-from auctune.service.zones.core.worker import ZoneWorker
+from auctune.service.zones.core.job import SLOWER, Phase, SlotJob
+from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker
 from auctune.service.zones.core.zone import SlottedZone, lose_to_memory
 
 _log = structlog.get_logger(__name__)

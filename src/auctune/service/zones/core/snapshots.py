@@ -8,8 +8,7 @@ import orjson
 
 from auctune.domain import InputError, write_snapshot
 from auctune.service.storage import Committer, Snapshots
-from auctune.service.storage.event_log import EventLog, EventRow
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventLog, EventRow, EventType, ZoneEvent
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.state import SnapshotWriter, ZoneModel

@@ -1,4 +1,4 @@
-"""Base of the background workers of zones, and retries of the work that they do per job."""
+"""Base of the background workers of zones, what all of them share, and retries of work per job."""
 
 import asyncio
 import errno
@@ -6,8 +6,9 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -15,21 +16,73 @@ import orjson
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.engine.base_facts import BaseFacts, Report
+from auctune.engine.data.client import DataClient
 from auctune.engine.runtime.nodes import epoch_adapters
-from auctune.service.files.repository import FileRecord
+from auctune.service.accounts.budgets import BudgetLocks
+from auctune.service.datasets.repairer import VendorGateway
+from auctune.service.files.repository import FileRecord, FileRepository
+from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.jobs.step_metrics import metrics_csv
-from auctune.service.storage import Snapshots
+from auctune.service.storage import Committer, Snapshots, Store
 from auctune.service.storage.batch import StoreError
-from auctune.service.storage.event_log import EventLog
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventLog, EventType
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import ZoneDependencies
 from auctune.service.zones.core.events import EpochCheckpoint
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.snapshots import Snapshotter
-from auctune.service.zones.core.zone import Zone
+from auctune.service.zones.core.zone import EventWriter, Zone
+
+BaseProfiles = Mapping[str, BaseFacts]
+"""Measured facts of a zone's base, by node type."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirs:
+    """Folders of a service: its data, and the cache of bases that are built on this machine."""
+
+    data: Path
+    cache: Path
+
+    def work(self, zone: str) -> Path:
+        """Return the folder of a zone's checkpoints and adapters."""
+        return self.data / "work" / zone
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the logs of worker processes."""
+        return self.data / "logs"
+
+    @property
+    def profiles(self) -> Path:
+        """Folder of measured device profiles."""
+        return self.data / "profiles"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneDependencies:
+    """Dependencies that all zones of a service share.
+
+    `report` is called with the progress of loading, `on_fatal_error` if a zone cannot continue;
+    `lock` is the descriptor of a lock that worker processes hold too.
+    """
+
+    store: Store
+    dirs: DataDirs
+    recorder: EventWriter
+    committer: Committer
+    files: FileRepository
+    data: DataClient
+    budgets: BudgetLocks
+    quotes: QuoteStore
+    report: Report
+    on_fatal_error: Callable[[Exception], None]
+    lock: int | None
+    now: Callable[[], float]
+    vendor_gateway: VendorGateway
+
 
 _log = structlog.get_logger(__name__)
 

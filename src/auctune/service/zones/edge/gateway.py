@@ -1,24 +1,87 @@
-"""Request side of an edge zone: jobs that train where their data are."""
+"""Request side of an edge zone: jobs that train where their data are, and why they were decided."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
-from auctune.domain import InputError, Money
+from auctune.domain import Cell, Explanation, InputError, Money, PricedCell, PricedPlan, Schedule
 from auctune.domain.data_size import job_notes
-from auctune.edge import EdgeMenu, EdgeMenuLine
-from auctune.service.accounts.keys import Principal
+from auctune.edge import EdgeJob, EdgeMenu, EdgeMenuLine, Eris
+from auctune.edge.explain import plan_costs
+from auctune.engine.edge.records import read_decision, read_job
+from auctune.service.accounts.registry import Principal
 from auctune.service.config.zone import EDGE
 from auctune.service.fair_queue import in_place
-from auctune.service.jobs.offers import NO_ALTERNATIVES, Alternatives
+from auctune.service.jobs.quotes import NO_ALTERNATIVES, Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import Terms, request_record
 from auctune.service.jobs.training import Submission, Training
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.event_log import ZoneEvent
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
-from auctune.service.zones.edge.site_datasets import SiteDatasets
+from auctune.service.zones.edge.state import EdgeModel, SiteDatasets
 from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 from auctune.service.zones.edge.zone import EdgeZone
+
+
+def explain(model: EdgeModel, decided: ZoneEvent) -> Explanation:
+    """Explain a decision: the price of its plan, and of plans that finish earlier or later.
+
+    Args:
+        model: as it was just before the decision.
+        decided: the `job.decided` event.
+    """
+    eris, slot, last = model.mechanism, model.state.slot, int(decided.body["deadline_slot"])
+    job, answer = read_job(decided.body["job"]), read_decision(decided.body["answer"])
+    menu = eris.quote(job, slot).lines
+    chosen = next((line for line in reversed(menu) if line.finish <= last), None)
+    if answer.plan is not None:
+        chosen = EdgeMenuLine(answer.plan.finish, answer.payment, answer.plan)
+    finish = None if chosen is None else chosen.finish
+    sooner = [line for line in menu if finish is not None and line.finish < finish]
+    later = [line for line in menu if finish is not None and line.finish > finish]
+
+    def priced(lines: Sequence[EdgeMenuLine]) -> PricedPlan | None:
+        return _priced(eris, job, lines[0]) if lines else None
+
+    return Explanation(
+        task=job.id,
+        chosen=None if chosen is None else _priced(eris, job, chosen),
+        by_vendor={},
+        by_node_type={},
+        earlier=priced(sooner[-1:]),
+        later=priced(later),
+        earliest=priced(menu),
+    )
+
+
+def _priced(eris: Eris, job: EdgeJob, line: EdgeMenuLine) -> PricedPlan:
+    """Price a plan: workers and servers as compute, transfers between sites as traffic."""
+    cells = tuple(
+        PricedCell(
+            slot=part.slot,
+            node=part.server,
+            compute_price=0.0,
+            memory_price=0.0,
+            compute=cost.workers + cost.server,
+            memory=0.0,
+            operating_cost=0.0,
+            traffic=cost.parameters + cost.chunks,
+        )
+        for part, cost in zip(line.plan.slots, plan_costs(eris, job, line.plan), strict=True)
+    )
+    return PricedPlan(
+        schedule=Schedule(tuple(Cell(cell.slot, cell.node) for cell in cells)),
+        cells=cells,
+        vendor_price=0.0,
+        operating_cost=0.0,
+        compute=math.fsum(cell.compute for cell in cells),
+        memory=0.0,
+        price=line.price,
+        traffic=math.fsum(cell.traffic for cell in cells),
+    )
 
 
 class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):

@@ -10,20 +10,23 @@ from auctune.engine.base_facts import Alone, Report, learn_base
 from auctune.engine.edge.worker import SitesSettings
 from auctune.engine.runtime.ray.params import check_ray
 from auctune.service.config.edge import EdgeConfig, read_supply
-from auctune.service.datasets.inspector import DatasetInspector
-from auctune.service.datasets.training_data import FileSizes
+from auctune.service.datasets.training_data import DatasetInspector, FileSizes
 from auctune.service.jobs.training import Defaults
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext
-from auctune.service.zones.core.kind import ZoneKind, node_settings, read_optional_profile
-from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
-from auctune.service.zones.edge.explainer import explain
-from auctune.service.zones.edge.gateway import EdgeGateway
-from auctune.service.zones.edge.site_datasets import SiteDatasetResolver
-from auctune.service.zones.edge.state import EdgeModel, EdgeState, empty_model
+from auctune.service.zones.core.kind import (
+    LanguageZoneLoader,
+    ZoneKind,
+    created_record,
+    node_settings,
+    read_optional_profile,
+    slot_epoch,
+)
+from auctune.service.zones.core.worker import BaseProfiles, DataDirs
+from auctune.service.zones.edge.gateway import EdgeGateway, explain
+from auctune.service.zones.edge.state import EdgeModel, EdgeState, SiteDatasetResolver, empty_model
 from auctune.service.zones.edge.supply import EdgeSupply
 from auctune.service.zones.edge.worker import EdgeWorker
 from auctune.service.zones.edge.zone import EdgeZone

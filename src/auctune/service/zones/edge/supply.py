@@ -22,11 +22,10 @@ from auctune.domain.data_size import DataSize
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams, SlotPlan
 from auctune.engine.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.service.config.edge import EdgeConfig
-from auctune.service.jobs.device_limits import check_adapter, check_batch
-from auctune.service.jobs.timestamps import to_rfc3339
-from auctune.service.jobs.training import Training, ZoneBid
+from auctune.service.jobs.terms import to_rfc3339
+from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.edge.site_datasets import SiteDatasets
+from auctune.service.zones.edge.state import SiteDatasets
 
 _TOKEN_BYTES = _PARAMETER_BYTES = 4
 # Of a slot without its headroom: validation in each slot must leave time to train.

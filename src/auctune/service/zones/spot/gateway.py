@@ -4,20 +4,19 @@ from dataclasses import asdict
 from typing import Any
 
 from auctune.domain import InputError, Money
-from auctune.service.accounts.keys import Principal
+from auctune.service.accounts.registry import Principal
 from auctune.service.config.zone import SPOT
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.fair_queue import ESTIMATES
-from auctune.service.jobs.offers import Alternatives
+from auctune.service.jobs.quotes import Alternatives
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import DEADLINE, JobValue, Terms, request_record
 from auctune.service.jobs.training import Submission
-from auctune.service.storage.read_model import JobReadModel
+from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, cap_of
-from auctune.service.zones.core.metered import Estimate
-from auctune.service.zones.spot.decision import EstimateInputs, SpotBid
-from auctune.service.zones.spot.supply import SpotSupply
-from auctune.service.zones.spot.zone import SpotZone, no_slot
+from auctune.service.zones.core.job import Estimate
+from auctune.service.zones.spot.state import EstimateInputs, SpotBid
+from auctune.service.zones.spot.zone import SpotSupply, SpotZone, no_slot
 
 
 class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):

@@ -13,19 +13,19 @@ from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
 from auctune.service.zones.core.kind import (
+    LanguageZoneLoader,
     ZoneKind,
+    created_record,
     node_settings,
     read_optional_profile,
+    slot_epoch,
 )
-from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.worker import BaseProfiles, DataDirs
 from auctune.service.zones.spot.gateway import SpotGateway
-from auctune.service.zones.spot.job import learned_pace
-from auctune.service.zones.spot.state import SpotModel, SpotState, empty_model
-from auctune.service.zones.spot.supply import SpotSupply, load_market
+from auctune.service.zones.spot.state import SpotModel, SpotState, empty_model, learned_pace
 from auctune.service.zones.spot.worker import SpotWorker
-from auctune.service.zones.spot.zone import SpotZone
+from auctune.service.zones.spot.zone import SpotSupply, SpotZone, load_market
 
 INSTANCE = "instance"
 """Node type of a spot zone: all its instances are alike."""

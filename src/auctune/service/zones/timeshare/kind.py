@@ -8,13 +8,15 @@ from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.dependencies import BaseProfiles, DataDirs
 from auctune.service.zones.core.kind import (
+    LanguageZoneLoader,
     ZoneKind,
+    created_record,
     node_settings,
     read_optional_profile,
+    slot_epoch,
 )
-from auctune.service.zones.core.loader import LanguageZoneLoader, created_record, slot_epoch
+from auctune.service.zones.core.worker import BaseProfiles, DataDirs
 from auctune.service.zones.timeshare.gateway import TimeshareGateway
 from auctune.service.zones.timeshare.state import TimeshareModel, TimeshareState, empty_model
 from auctune.service.zones.timeshare.worker import TimeshareWorker

@@ -1,38 +1,556 @@
-"""State of a timeshare zone."""
+"""State of a timeshare zone: its jobs, decisions, events, state and rows.
 
+The service and replays call the same functions of decisions. A unit of the pool is a slot of the
+zone; an event's `number` counts the events of the pool, which goes on from them after a restart.
+Besides the fields of all kinds a job's row has:
+
+| key | value |
+| --- | --- |
+| meter | cap and charges |
+| target | target_loss, deadline_unit, best_loss, share, finish_unit, verdict, pool_seconds, curve |
+
+The curve is [[batches, loss]]; a point of a long curve stands for several units.
+"""
+
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
 
-from auctune.domain import Money
-from auctune.service.storage.events import ZoneEvent, job_of
-from auctune.service.storage.read_model import Effects, Status
-from auctune.service.zones.core.events import EventData, JobCancelled, JobResumed, JobTrained
-from auctune.service.zones.core.job import PendingJob, Phase
-from auctune.service.zones.core.metered import Meter
+from pydantic import Field
+from pydantic_core import to_jsonable_python
+
+from auctune.domain import Money, Reason, round_money
+from auctune.domain.data_size import DataSize
+from auctune.domain.money import ZERO
+from auctune.domain.training import Method
+from auctune.engine.pool.epoch import MAX_OVERRUN_QUANTA
+from auctune.service.jobs.training import Training, ZoneBid
+from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
+from auctune.service.storage.queries import Effects, JobReadModel, Status
+from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.core.events import (
+    EventData,
+    JobCancelled,
+    JobFailed,
+    JobMetered,
+    JobNoted,
+    JobResumed,
+    JobTrained,
+    MeteredDecided,
+)
+from auctune.service.zones.core.job import (
+    Estimate,
+    Meter,
+    MeteredJob,
+    PendingJob,
+    Phase,
+    reserved_amount,
+)
+from auctune.service.zones.core.projection import (
+    COMMON_MESSAGES,
+    EventMessage,
+    MeteredProjection,
+    Usage,
+)
 from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
-from auctune.service.zones.timeshare.events import (
-    JobJoined,
-    JobLeft,
-    JobSettled,
-    PoolEnded,
-    PoolNoted,
-    TimeshareCancelled,
-    TimeshareDecided,
-    TimeshareFailed,
-    TimeshareMetered,
-    UnitTrained,
-)
-from auctune.service.zones.timeshare.job import (
-    MAX_COMPLETED_JOBS,
-    MIN_POINTS,
-    CancelledJob,
-    CompletedJob,
-    Departure,
-    Features,
-    TimeshareJob,
-)
-from auctune.service.zones.timeshare.projection import TimeshareProjection
+
+MAX_POINTS = 64
+
+Point = tuple[int, float, float]
+"""Batches at its end, mean loss over its batches, and seconds of the pool."""
+
+
+@dataclass
+class LossCurve:
+    """Loss curve of a job, of bounded size.
+
+    A point is a unit of time, or several merged ones. Where there would be more than MAX_POINTS
+    points, each two of them become one.
+
+    Attributes:
+        points: oldest first.
+    """
+
+    points: list[Point] = field(default_factory=list)
+
+    @property
+    def batches(self) -> int:
+        """Trained in all."""
+        return self.points[-1][0] if self.points else 0
+
+    @property
+    def seconds(self) -> float:
+        return sum(seconds for _, _, seconds in self.points)
+
+    def add(self, batches: int, loss: float, seconds: float) -> None:
+        """Add a unit of at least one batch, with a finite mean loss."""
+        self.points.append((self.batches + batches, loss, seconds))
+        if len(self.points) > MAX_POINTS:
+            # The newest point stays exact.
+            *older, newest = self.points
+            starts = range(0, len(older), 2)
+            self.points = [self._merge(older, start) for start in starts] + [newest]
+
+    def _merge(self, points: list[Point], start: int) -> Point:
+        first = points[start]
+        if start + 1 == len(points):
+            return first
+        second = points[start + 1]
+        before = points[start - 1][0] if start else 0
+        one, two = first[0] - before, second[0] - first[0]
+        loss = (one * first[1] + two * second[1]) / (one + two)
+        return second[0], loss, first[2] + second[2]
+
+
+MAX_COMPLETED_JOBS = 50
+"""Completed jobs that a zone keeps."""
+
+MIN_POINTS = 3
+"""Points that a curve must have to be of use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Features by which jobs are similar.
+
+    Attributes:
+        rows, mean_tokens: of the data.
+        learning_rate, rank, batch_size, method: of the training.
+        has_start: whether it starts from an adapter.
+    """
+
+    rows: int
+    mean_tokens: float
+    learning_rate: float
+    rank: int
+    batch_size: int
+    # Omitted from snapshots at the default, so that those of earlier releases stay the same.
+    method: Annotated[Method, Field(exclude_if=lambda method: method == "supervised")] = (
+        "supervised"
+    )
+    has_start: Annotated[bool, Field(exclude_if=lambda has_start: not has_start)] = False
+
+    @classmethod
+    def of(cls, training: Training, size: DataSize) -> "Features":
+        return cls(
+            size.rows,
+            size.mean_tokens,
+            training.learning_rate,
+            training.rank,
+            training.batch_size,
+            training.method,
+            training.start_from is not None,
+        )
+
+    def distance(self, other: "Features") -> float:
+        """Return the sum of the differences of their logarithms, >= 0.
+
+        It is infinite where losses do not compare: of different methods, or where one job alone
+        starts from an adapter.
+        """
+        if (self.method, self.has_start) != (other.method, other.has_start):
+            return math.inf
+        return math.fsum(
+            abs(math.log(mine / its))
+            for mine, its in zip(self._numbers, other._numbers, strict=True)
+        )
+
+    @property
+    def _numbers(self) -> tuple[float, ...]:
+        return self.rows, self.mean_tokens, self.learning_rate, self.rank, self.batch_size
+
+    @property
+    def batch_tokens(self) -> float:
+        """Tokens of a batch; its seconds are assumed to be proportional to them."""
+        return self.batch_size * self.mean_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedJob:
+    """A completed job, kept to forecast similar ones."""
+
+    id: str
+    owner: str
+    features: Features
+    curve: LossCurve
+
+
+@dataclass
+class Departure:
+    """Departure of a job from the pool.
+
+    Attributes:
+        reason: as of `auctune.engine.pool.events.ExitReason`.
+        why: an error in words, or empty.
+        best: loss of the unit whose adapter is the result, or None if there is no adapter.
+    """
+
+    reason: str
+    why: str
+    best: float | None
+
+
+@dataclass(kw_only=True)
+class TimeshareJob(MeteredJob):
+    """An admitted job of a timeshare zone. Its number of rows is unknown: progress counts to 0.
+
+    Attributes:
+        target_loss: that the mean of a unit must reach.
+        deadline_unit: by whose beginning.
+        has_joined: whether it has been in the pool.
+        curve: of its losses.
+        best: lowest loss of a unit so far, or None.
+        share: of the pool in the newest unit.
+        finish: unit at which it will finish if its share stays, or None if that is unknown.
+        departure: how it left the pool, or None.
+    """
+
+    size: DataSize
+    target_loss: float
+    deadline_unit: int
+    has_joined: bool = False
+    curve: LossCurve = field(default_factory=LossCurve)
+    best: float | None = None
+    share: float = 0.0
+    finish: float | None = None
+    verdict: str | None = None
+    departure: Departure | None = None
+
+    @property
+    def is_cap_reached(self) -> bool:
+        """Return whether nothing more may be charged."""
+        return self.meter.remaining == ZERO
+
+    @property
+    def cost(self) -> Money:
+        return self.meter.charged
+
+
+@dataclass
+class CancelledJob:
+    """A cancelled job; it is charged for what the pool trains until it is dropped."""
+
+    job: TimeshareJob
+    seq: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateInputs:
+    """Inputs of an estimate.
+
+    Attributes:
+        seq: number of the newest event of the zone.
+        first_unit: first unit that the job can begin in.
+    """
+
+    seq: int
+    first_unit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareBid(ZoneBid):
+    """Bid in a timeshare zone.
+
+    Attributes:
+        cap: maximum of all charges.
+        deadline_unit: unit by whose beginning the job must be done.
+    """
+
+    size: DataSize
+    target_loss: float
+    cap: Money
+    deadline_unit: int
+    estimate: Estimate
+    estimate_inputs: EstimateInputs
+
+
+def decision_record(
+    estimate: Estimate | None, cap: Money, left: Money | None, target_loss: float
+) -> dict[str, Any]:
+    """Decide on a job, and return the `decision` of its event.
+
+    `left` is what remains of the owner's budget; without an estimate the job is rejected.
+    """
+    reserved = reserved_amount(cap, left)
+    admitted = reserved > ZERO or cap == ZERO
+    return {
+        "admitted": admitted,
+        "reason": None if admitted else Reason.OVER_BUDGET,
+        "max_cost": str(reserved if admitted else cap),
+        "min_max_cost": None,
+        "estimate": to_jsonable_python(estimate),
+        "target_loss": target_loss,
+    }
+
+
+def charge_amount(seconds: float, price: Money, left: Money) -> Money:
+    """Return the charge for seconds of the pool, at most what is left of the cap."""
+    return min(left, round_money(float(price) * seconds))
+
+
+def held_after_cancel(price: Money, unit_seconds: float, left: Money) -> Money:
+    """Return the amount still set aside of a cancelled job: the most that one unit may cost."""
+    return charge_amount(MAX_OVERRUN_QUANTA * unit_seconds, price, left)
+
+
+Number = int | float
+
+
+class TimeshareEventType(StrEnum):
+    """Types of events of timeshare zones only."""
+
+    UNIT_TRAINED = "pool.unit_trained"
+    POOL_ENDED = "pool.ended"
+    JOINED_POOL = "job.joined_pool"
+    LEFT_POOL = "job.left_pool"
+    SETTLED = "job.settled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareDecided(MeteredDecided):
+    """A job was decided on; its target is to be reached by the beginning of `deadline_unit`."""
+
+    deadline_unit: int
+    estimate_inputs: EstimateInputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitTrained(EventData):
+    """The pool trained `span` units from `unit` on; `shares` are those of its jobs."""
+
+    type = TimeshareEventType.UNIT_TRAINED
+
+    number: int
+    unit: int
+    span: Number
+    shares: dict[str, Number]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolEnded(EventData):
+    """All jobs of a run have ended; the fields are those of the device's `MemoryState`."""
+
+    type = TimeshareEventType.POOL_ENDED
+
+    suspended: int
+    resumed: int
+    seconds: Number
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobJoined(EventData):
+    """A job was loaded into the pool.
+
+    Attributes:
+        rate: estimate of its batches a unit, from which on it follows what the job trains.
+        memory: bytes.
+    """
+
+    type = TimeshareEventType.JOINED_POOL
+
+    number: int
+    unit: int
+    rate: Number
+    memory: Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareMetered(JobMetered):
+    """A job was charged for seconds of the pool.
+
+    Attributes:
+        batches: that were trained; 0 for loading.
+        loss: mean over the batches, or None.
+        finish: unit at which the job is forecast to finish, or None.
+        verdict: of the pool, or None.
+        charged_seconds: fewer than `seconds`, as the batches would have taken at the speed that was
+            sold; or None.
+    """
+
+    unit: int
+    seconds: Number
+    batches: int
+    loss: float | None
+    share: Number
+    finish: Number | None
+    verdict: str | None
+    charged_seconds: Annotated[Number | None, Field(exclude_if=lambda seconds: seconds is None)] = (
+        None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLeft(EventData):
+    """A job left the pool.
+
+    Attributes:
+        how: as of `auctune.engine.pool.events.ExitReason`.
+        best: loss of the unit whose adapter is the result, or None.
+    """
+
+    type = TimeshareEventType.LEFT_POOL
+
+    number: int
+    how: str
+    why: str
+    best: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNoted(JobNoted):
+    """The pool noted something for a job's owner."""
+
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareCancelled(JobCancelled):
+    """A job was cancelled that the pool may be training.
+
+    Attributes:
+        held: still set aside for what the pool trains until it drops the job; None if the job
+            was not in the pool.
+    """
+
+    held: Money | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareFailed(JobFailed):
+    """A job failed; `files` are the ids of the results that it has nevertheless."""
+
+    files: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettled(EventData):
+    """The pool has dropped a cancelled job; what was set aside is released."""
+
+    type = TimeshareEventType.SETTLED
+
+
+# The only reason for which a job is rejected.
+_OVER_BUDGET = "the budget is used up"
+
+
+def _target(body: Record, request: Record, clock: SlotClock) -> Record:
+    found = body["target"]
+    known = {} if found is None else found
+    return {
+        "target_loss": request["target_loss"],
+        "best_loss": known.get("best_loss"),
+        "share": known.get("share", 0.0),
+        "finish": _time(known.get("finish_unit"), clock),
+        "verdict": known.get("verdict"),
+        "pool_seconds": known.get("pool_seconds", 0.0),
+        "curve": known.get("curve", []),
+    }
+
+
+def _time(unit: float | None, clock: SlotClock) -> float | None:
+    return None if unit is None else clock.epoch + unit * clock.slot_seconds
+
+
+def _decided(body: Mapping[str, Any]) -> str:
+    decision = body["decision"]
+    if not decision["admitted"]:
+        return f"Rejected ({decision['reason']}): {_OVER_BUDGET}"
+    chance = decision["estimate"]["success_probability"]
+    return (
+        f"Admitted for at most {decision['max_cost']}, without a guarantee: "
+        f"the estimated probability of meeting the target is {chance:.2f}"
+    )
+
+
+def _metered(body: Mapping[str, Any]) -> str:
+    what = "" if body["batches"] else " to load the job or for an interrupted batch"
+    if "charged_seconds" in body:
+        what += f", {body['charged_seconds']:.1f} s of them charged"
+    return f"{body['seconds']:.1f} s of the pool{what}, for {body['amount']}"
+
+
+def _trained(body: Mapping[str, Any]) -> str:
+    result = body["result"]
+    loss = f"loss {result['losses'][-1][3]:.4g}" if result["losses"] else "no loss"
+    return f"{result['steps']} batches trained, {loss}"
+
+
+def _left(body: Mapping[str, Any]) -> str:
+    ways = {
+        "reached": "The target loss is reached",
+        "missed": "The deadline has passed before the target loss was reached",
+        "ended": "The cost has reached max_cost",
+        "slow": "A batch took longer than a job may hold the pool",
+    }
+    return ways.get(body["how"], "It has left the pool") + "; its best adapter is being packed"
+
+
+class TimeshareProjection(MeteredProjection[TimeshareJob]):
+    """Projection of timeshare jobs."""
+
+    messages: Mapping[str, EventMessage] = {
+        **COMMON_MESSAGES,
+        EventType.DECIDED: EventMessage(_decided),
+        EventType.METERED: EventMessage(
+            _metered, data_fields=("amount", "unit", "seconds", "share")
+        ),
+        EventType.TRAINED: EventMessage(_trained),
+        TimeshareEventType.JOINED_POOL: EventMessage(lambda _: "It has joined the pool"),
+        TimeshareEventType.LEFT_POOL: EventMessage(_left),
+        TimeshareEventType.SETTLED: EventMessage(
+            lambda _: "The pool has removed it; the amount on hold is released"
+        ),
+    }
+    default_fields: ClassVar[Record] = {**MeteredProjection.default_fields, "target": None}
+
+    def usage(self, body: Mapping[str, Any], clock: SlotClock) -> Usage:
+        seconds = body["charged_seconds"] if "charged_seconds" in body else body["seconds"]
+        return Usage(seconds, "Seconds", is_fixed_price=True)
+
+    def job_fields(self, job: TimeshareJob) -> Record:
+        return {
+            "size": job.size.to_record(),
+            "decision": job.decision,
+            "meter": to_jsonable_python(job.meter),
+            "target": {
+                "target_loss": job.target_loss,
+                "deadline_unit": job.deadline_unit,
+                "best_loss": job.best,
+                "share": job.share,
+                "finish_unit": job.finish,
+                "verdict": job.verdict,
+                "pool_seconds": job.curve.seconds,
+                "curve": [[batches, loss] for batches, loss, _ in job.curve.points],
+            },
+        }
+
+    def decision_fields(self, body: Record) -> Record:
+        return {"size": body["size"], "decision": body["decision"]}
+
+    def rejection_reason(self, body: Mapping[str, Any]) -> str:
+        return _OVER_BUDGET
+
+    def rejected_param(self, body: Mapping[str, Any]) -> str:
+        return "market.max_cost"
+
+    def cancelled(self, event: ZoneEvent, cancelled: CancelledJob) -> JobReadModel:
+        """Return the row of a cancelled job after an event that changes its cost."""
+        last = replace(event, type=EventType.CANCELLED, at=cancelled.at)
+        return self.closed(last, cancelled.job, Status.CANCELLED, refunded=False)
+
+    def market(self, row: JobReadModel, clock: SlotClock) -> Record:
+        target = _target(row.body, row.body["request"], clock)
+        return {**self.market_fields(row), "metered": self.metered_fields(row), "target": target}
+
+    def finish(self, row: JobReadModel, clock: SlotClock) -> float | None:
+        """Return when the target will be reached if the share stays, or None if unknown."""
+        target = row.body["target"]
+        return None if target is None else _time(target["finish_unit"], clock)
+
 
 NUM_UNITS = 240
 """Units whose shares are kept for operators."""

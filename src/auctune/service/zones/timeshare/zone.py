@@ -6,24 +6,22 @@ from typing import Any
 from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.engine.pool.events import ExitReason
-from auctune.service.jobs.device_limits import step_seconds
+from auctune.service.jobs.training import step_seconds
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EpochCheckpoint
-from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
+from auctune.service.zones.core.job import SLOWER_THAN_SOLD
 from auctune.service.zones.core.zone import EventWriter, Zone
-from auctune.service.zones.timeshare.decision import (
-    TimeshareBid,
-    decision_record,
-    held_after_cancel,
-)
-from auctune.service.zones.timeshare.events import (
+from auctune.service.zones.timeshare.state import (
     JobSettled,
+    TimeshareBid,
     TimeshareCancelled,
     TimeshareDecided,
     TimeshareFailed,
+    TimeshareJob,
+    TimeshareModel,
+    decision_record,
+    held_after_cancel,
 )
-from auctune.service.zones.timeshare.job import TimeshareJob
-from auctune.service.zones.timeshare.state import TimeshareModel
 
 
 class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):

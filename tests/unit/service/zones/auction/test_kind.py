@@ -10,7 +10,7 @@ from auctune.engine.base_facts import BaseFacts
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.zones.auction.kind import auction_record, build_supply, training_settings
 from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
-from auctune.service.zones.core.dependencies import DataDirs
+from auctune.service.zones.core.worker import DataDirs
 
 PROFILE = Path(__file__).parents[5] / "examples" / "first-market" / "cpu-core.json"
 

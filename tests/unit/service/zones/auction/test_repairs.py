@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from auctune.service.datasets.repairer import Repair, RepairOrder, VendorOffer
-from auctune.service.zones.auction.repairs import RepairCoordinator
+from auctune.service.zones.auction.worker import RepairCoordinator
 from auctune.service.zones.core.actor import ZoneActor
 from support.zones import MadeUpZone
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from auctune.engine.messages.base import ErrorRecord
 from auctune.engine.messages.node import Lost, Recovered
-from auctune.service.storage.events import EventType
-from auctune.service.zones.auction.events import AuctionEventType
+from auctune.service.storage.event_log import EventType
+from auctune.service.zones.auction.state import AuctionEventType
 from auctune.service.zones.core.job import Phase
 from support.scripted_node import trained_slot
 from support.zones import SLOT_SECONDS, MadeUpZone, made_up_profile

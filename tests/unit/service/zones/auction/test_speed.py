@@ -2,8 +2,8 @@
 
 import pytest
 
-from auctune.service.storage.events import EventType
-from auctune.service.zones.core.speed import SpeedEstimator
+from auctune.service.storage.event_log import EventType
+from auctune.service.zones.core.job import SpeedEstimator
 from support.zones import MadeUpZone
 
 

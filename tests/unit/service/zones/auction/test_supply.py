@@ -7,7 +7,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
-from auctune.service.zones.auction.supply import zone_energy
+from auctune.service.zones.auction.zone import zone_energy
 
 MIDNIGHT = 20_000 * 86_400.0
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from auctune.engine.data.client import MEDIUM_BYTES, DataClient, tokens_folder
-from auctune.service.datasets.inspector import DatasetInspector
+from auctune.service.datasets.training_data import DatasetInspector
 from auctune.service.files.blobs import Blobs
 from auctune.service.zones.auction.worker import AuctionWorker
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.dependencies import DataDirs
+from auctune.service.zones.core.worker import DataDirs
 from support.zones import MadeUpZone
 
 

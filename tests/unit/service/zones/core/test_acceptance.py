@@ -9,8 +9,8 @@ from auctune.domain import Money
 from auctune.service.jobs.quotes import Quote
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
-from auctune.service.zones.core.acceptance import degradation_reason
-from auctune.service.zones.core.metered import Estimate, EstimateOffer
+from auctune.service.zones.core.job import Estimate, EstimateOffer
+from auctune.service.zones.core.menu import degradation_reason
 
 SHOWN = Estimate(Money("2.0000"), Money("3.0000"), 100.0, 150.0, 0.05)
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 
 from auctune.domain import InputError, Released
-from auctune.service.storage.events import ZoneEvent
-from auctune.service.storage.read_model import Effects
+from auctune.service.storage.event_log import ZoneEvent
+from auctune.service.storage.queries import Effects
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import (
     LoopFuture,

@@ -8,7 +8,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.zones.auction.kind import AuctionLoader
-from auctune.service.zones.core.loader import ensure_unchanged
+from auctune.service.zones.core.kind import ensure_unchanged
 
 
 def found(current: dict[str, Any], recorded: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from auctune.domain import Money
 from auctune.service.ledger import Entry
 from auctune.service.zones.core.events import adapter
-from auctune.service.zones.core.metered import Meter
+from auctune.service.zones.core.job import Meter
 
 
 def sums(entries: list[Entry]) -> dict[str, Money]:

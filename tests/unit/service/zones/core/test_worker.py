@@ -21,8 +21,7 @@ from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core import worker as worker_module
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import DataDirs
-from auctune.service.zones.core.worker import BackgroundJobs, ZoneWorker
+from auctune.service.zones.core.worker import BackgroundJobs, DataDirs, ZoneWorker
 from support.store_rows import job_unit, write
 from support.zones import MadeUpZone
 

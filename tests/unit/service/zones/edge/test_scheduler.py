@@ -5,9 +5,9 @@ import pytest
 from auctune.domain import write_snapshot
 from auctune.edge import first_violation
 from auctune.engine.edge.edge_folder import OUTCOME
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.edge.events import EdgeEventType
+from auctune.service.zones.edge.state import EdgeEventType
 from support.edge_zones import MadeUpEdge, outcome_of
 
 MANY = {"a": 48, "b": 48}

@@ -11,12 +11,11 @@ from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.engine.data.client import DataClient
 from auctune.service.config.models import LimitsConfig
-from auctune.service.datasets.inspector import DatasetInspector
-from auctune.service.datasets.training_data import FileSizes
+from auctune.service.datasets.training_data import DatasetInspector, FileSizes
 from auctune.service.files.repository import FileRepository, Purpose
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage import Committer, Queries, open_store
-from auctune.service.zones.edge.site_datasets import SiteDatasetResolver, combine
+from auctune.service.zones.edge.state import SiteDatasetResolver, combine
 from support.edge_zones import rows_file
 
 

@@ -7,9 +7,9 @@ from auctune.edge import SlotPlan
 from auctune.engine.edge.edge_folder import OUTCOME
 from auctune.engine.edge.records import SlotRequest
 from auctune.replay.edge import EdgeVerifier
-from auctune.service.storage.events import EventType, ZoneEvent
+from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.edge.events import EdgeEventType
+from auctune.service.zones.edge.state import EdgeEventType
 from support.edge_zones import SLOT_SECONDS, MadeUpEdge, outcome_of
 
 LATE = "it was not finished in time"

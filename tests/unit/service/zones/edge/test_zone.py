@@ -13,10 +13,9 @@ from auctune.edge.ledger import EdgeLedger
 from auctune.engine.edge.records import read_decision
 from auctune.numerics.rng import stream
 from auctune.service.config.edge import PricingConfig, read_supply
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.core.job import Phase
-from auctune.service.zones.edge.site_datasets import SiteDatasets
-from auctune.service.zones.edge.state import empty_model
+from auctune.service.zones.edge.state import SiteDatasets, empty_model
 from auctune.sim.edge.instance_file import parse_edge_job
 from auctune.train.data_parallel.batches import slot_batches
 from support.edge_zones import SLOT_SECONDS, TOKENS, MadeUpEdge, edge_entry, slow_profile

@@ -6,11 +6,9 @@ import pytest
 
 from auctune.engine.messages.spot import RunEvent
 from auctune.engine.spot.state import SpotRunState
-from auctune.service.storage.events import ZoneEvent
-from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
-from auctune.service.zones.spot.events import SpotEventType
-from auctune.service.zones.spot.job import SpotJobState
-from auctune.service.zones.spot.state import empty_model
+from auctune.service.storage.event_log import ZoneEvent
+from auctune.service.zones.core.job import SLOWER_THAN_SOLD
+from auctune.service.zones.spot.state import SpotEventType, SpotJobState, empty_model
 from auctune.service.zones.spot.worker import import_events, on_message
 from auctune.service.zones.spot.zone import SpotZone
 from support import run_events

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.spot.worker import on_message
 from auctune.spot import InstanceStart, Overhead
 from support import run_events

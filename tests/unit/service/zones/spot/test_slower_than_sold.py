@@ -7,8 +7,8 @@ import pytest
 
 from auctune.engine.messages.spot import CapReached, SpotReply
 from auctune.service.ledger import user_account
-from auctune.service.storage.events import EventType
-from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
+from auctune.service.storage.event_log import EventType
+from auctune.service.zones.core.job import SLOWER_THAN_SOLD
 from auctune.service.zones.spot.worker import on_message
 from support import run_events
 from support.late_rentals import LateRentals

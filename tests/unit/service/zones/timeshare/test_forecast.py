@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from pydantic import TypeAdapter
 
-from auctune.service.zones.timeshare.forecast import (
+from auctune.service.zones.timeshare.gateway import (
     CompetingJob,
     ForecastData,
     ForecastRequest,
@@ -14,7 +14,7 @@ from auctune.service.zones.timeshare.forecast import (
     batches_to_target,
     forecast,
 )
-from auctune.service.zones.timeshare.job import MAX_POINTS, CompletedJob, Features, LossCurve
+from auctune.service.zones.timeshare.state import MAX_POINTS, CompletedJob, Features, LossCurve
 
 LIKE = Features(rows=100, mean_tokens=50.0, learning_rate=1e-3, rank=8, batch_size=8)
 TERMS = PoolPricing(Decimal("0.01"), epoch=0.0, unit_seconds=10.0)

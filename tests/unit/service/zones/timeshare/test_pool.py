@@ -13,7 +13,7 @@ from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.pool.events import OpenPoolDirectory, QuantumTrained
 from auctune.engine.pool.pool import DesiredJob, OpenPool
 from auctune.engine.workers.pool_jobs import PoolJobs
-from auctune.service.zones.timeshare.pool import read_pool_state, record_event
+from auctune.service.zones.timeshare.worker import read_pool_state, record_event
 from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators.wls import Wls
 from support.open_pools import LineFactory

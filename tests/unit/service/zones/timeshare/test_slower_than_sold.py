@@ -8,8 +8,8 @@ import pytest
 from auctune.device_profile import read_profile
 from auctune.engine.pool.events import ExitReason
 from auctune.service.ledger import user_account
-from auctune.service.storage.events import EventType
-from auctune.service.zones.core.metered import SLOWER_THAN_SOLD
+from auctune.service.storage.event_log import EventType
+from auctune.service.zones.core.job import SLOWER_THAN_SOLD
 from support.pooled_zones import PRICE, PooledZone
 
 PROFILE = read_profile(Path("examples/first-market/cpu-core.json"))

@@ -24,11 +24,11 @@ from auctune.service.files.repository import FileRepository
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
 from auctune.service.storage import Committer, EventLog, Queries, Store, open_store
-from auctune.service.storage.events import EventType
+from auctune.service.storage.event_log import EventType
 from auctune.service.zones.core import supervisor
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.dependencies import DataDirs
+from auctune.service.zones.core.worker import DataDirs
 from auctune.service.zones.timeshare import worker as worker_module
 from auctune.service.zones.timeshare.state import empty_model
 from auctune.service.zones.timeshare.worker import TimeshareWorker

@@ -5,7 +5,7 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-from auctune.service.storage.upcasting import check_version
+from auctune.service.storage.event_log import check_version
 
 revision = "0003"
 down_revision = "0002"

@@ -5,7 +5,7 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-from auctune.service.storage.job_metadata import metadata_rows
+from auctune.service.storage.queries import metadata_rows
 
 revision = "0004"
 down_revision = "0003"

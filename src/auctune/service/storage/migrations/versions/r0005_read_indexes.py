@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from auctune.service.storage.job_metadata import metadata_rows
+from auctune.service.storage.queries import metadata_rows
 
 revision = "0005"
 down_revision = "0004"
