@@ -14,7 +14,6 @@ import shutil
 import socket
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,17 +43,13 @@ from auctune.service.vendors import (
     summarize,
 )
 from auctune.service.vendors.protocol import (
-    ORDER_UPDATED,
     DataBody,
-    NotificationBody,
     OrderRequest,
-    OrderUpdated,
     QuoteRequest,
 )
 
 TOKEN_VARIABLE = "AUCTUNE_VENDOR_TOKEN"
 FETCH_SECONDS = 60.0
-NOTIFY_SECONDS = 10.0
 MAX_REQUEST_BYTES = 1 << 16
 # No order can have these names.
 LOCK, DRAFTS = ".lock", ".drafts"
@@ -166,7 +161,6 @@ class OrderWorker:
         self._service = service
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._without_data: set[str] = set()
-        self._notifying: set[asyncio.Task[None]] = set()
         for order in orders.unfinished():
             self.enqueue(order)
 
@@ -196,9 +190,6 @@ class OrderWorker:
             request = self._orders.read(order)
             if request is not None and self._orders.state(order)["state"] == "accepted":
                 await self._repair(order, request.data)
-                task = asyncio.create_task(self._notify(order))
-                self._notifying.add(task)
-                task.add_done_callback(self._notifying.discard)
 
     async def _repair(self, order: str, data: DataBody) -> None:
         source, target = (self._orders.path(order, name) for name in ("source", "result"))
@@ -217,28 +208,6 @@ class OrderWorker:
             summary = summarize(target)
             result = {"bytes": summary.bytes, "sha256": summary.sha256}
             self._orders.finish(order, {"state": "done", "result": result})
-
-    async def _notify(self, order: str) -> None:
-        """Notify the service of a change of state; if that fails, the service polls."""
-        request = self._orders.read(order)
-        if request is None:
-            return
-        body = NotificationBody(
-            type=ORDER_UPDATED,
-            timestamp=datetime.now(UTC).isoformat(),
-            data=OrderUpdated(order=order),
-        ).to_bytes()
-        message_id = f"{order}.{self.state(order)['state']}"
-        url = request.notify
-        try:
-            response = await retry(
-                lambda: self._service.notify(url, message_id, body), "service", NOTIFY_SECONDS
-            )
-        except VendorError as error:
-            print(f"order {order}: no notification: {error.detail}", flush=True)
-        else:
-            if response.status != 204:
-                print(f"order {order}: no notification: {response.reason}", flush=True)
 
     async def _fetch(self, order: str, data: DataBody, source: Path) -> None:
         draft = source.with_name("draft")
@@ -288,7 +257,7 @@ def make_app(worker: OrderWorker, orders: Orders, token: VendorToken, terms: Ter
         first = error.errors()[0]
         return _refuse(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
-    @app.post("/v2/quotes")
+    @app.post("/v3/quotes")
     async def quote(request: QuoteRequest) -> Json:
         data = request.data
         if data.bytes > terms.max_bytes:
@@ -304,7 +273,7 @@ def make_app(worker: OrderWorker, orders: Orders, token: VendorToken, terms: Ter
         times = {"delay_seconds": terms.delay_seconds, "valid_seconds": terms.valid_seconds}
         return {"decision": "offer", "offer": offer, "price": price, **times}
 
-    @app.put("/v2/orders/{order}")
+    @app.put("/v3/orders/{order}")
     async def accept(order: OrderId, request: OrderRequest) -> Response:
         if orders.is_discarded(order):
             return _refuse(410, "the order was dropped")
@@ -318,26 +287,26 @@ def make_app(worker: OrderWorker, orders: Orders, token: VendorToken, terms: Ter
             worker.enqueue(order)
         return JSONResponse(worker.state(order), 201 if known is None else 200)
 
-    @app.get("/v2/orders/{order}")
+    @app.get("/v3/orders/{order}")
     async def state(order: OrderId) -> Response:
         if orders.read(order) is None:
             return _refuse(404, "no such order")
         return JSONResponse(worker.state(order))
 
-    @app.get("/v2/orders/{order}/data")
+    @app.get("/v3/orders/{order}/data")
     async def data(order: OrderId) -> Response:
         if orders.state(order)["state"] != "done":
             return _refuse(404, "no such result")
         return FileResponse(orders.path(order, "result"))
 
-    @app.get("/v2/orders/{order}/report")
+    @app.get("/v3/orders/{order}/report")
     async def report(order: OrderId) -> Response:
         if orders.state(order)["state"] != "done":
             return _refuse(404, "no such result")
         text = orders.path(order, "report").read_bytes()
         return Response(text, media_type="application/json")
 
-    @app.delete("/v2/orders/{order}")
+    @app.delete("/v3/orders/{order}")
     async def discard(order: OrderId) -> Response:
         if orders.read(order) is None and not orders.is_discarded(order):
             return _refuse(404, "no such order")
@@ -350,7 +319,7 @@ def make_app(worker: OrderWorker, orders: Orders, token: VendorToken, terms: Ter
 def _is_same(known: OrderRequest, request: OrderRequest) -> bool:
     """Compare orders without their URLs, which differ between retries."""
     data = request.data.model_copy(update={"url": known.data.url})
-    return known == request.model_copy(update={"data": data, "notify": known.notify})
+    return known == request.model_copy(update={"data": data})
 
 
 def _refuse(status: int, reason: str) -> Response:

@@ -50,7 +50,7 @@ def test_the_example_has_the_routes_of_the_protocol() -> None:
         f"{method} {route.path.replace('{order}', '{id}')}"
         for route in app.routes
         for method in getattr(route, "methods", ())
-        if route.path.startswith("/v2/")
+        if route.path.startswith("/v3/")
     }
     calls = {
         row.codes()[0].partition("?")[0]

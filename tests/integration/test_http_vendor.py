@@ -146,10 +146,10 @@ def test_a_request_without_the_token_is_refused(
     with pytest.raises(VendorError, match="refused: status 401: the token is missing or wrong"):
         market.run(stranger.quote(DatasetSummary(4, 200, "0" * 64), 10.0))
     answers = [
-        httpx2.get(f"{process.url}/v2/orders/order-1"),
-        httpx2.post(f"{process.url}/v2/quotes", content=b" " * (1 << 20)),
+        httpx2.get(f"{process.url}/v3/orders/order-1"),
+        httpx2.post(f"{process.url}/v3/quotes", content=b" " * (1 << 20)),
         httpx2.post(
-            f"{process.url}/v2/quotes",
+            f"{process.url}/v3/quotes",
             content=b" " * (1 << 20),
             headers={"authorization": TOKEN.authorization},
         ),
@@ -198,27 +198,7 @@ def test_kill_9_loses_no_order_that_is_done_and_none_that_is_being_done(
     assert len(read_dataset(results[0])) == report.rows_out == 2
 
 
-def test_a_notification_brings_the_result_at_once_however_seldom_the_service_asks(
-    market: VendorMarket, process: VendorProcess, tmp_path: Path
-) -> None:
-    path, facts = write_messy(tmp_path)
-    vendor = market.vendor(process.url, poll_seconds=3600.0)
-    with market.files.share(path, facts.sha256, "mender"):
-        found = market.run(vendor.quote(facts, 10.0))
-        assert isinstance(found, Offer)
-        order = Order("order-6", found.id, found.price, facts)
-        market.call(market.gate.shut)
-        market.run(vendor.order(order))
-        fetching = asyncio.run_coroutine_threadsafe(
-            vendor.fetch(order, tmp_path / "clean.jsonl", 300.0), market.loop
-        )
-        # It has asked for the state before the work can be done.
-        market.run(vendor.quote(replace(facts, bytes=10**12), 10.0))
-        market.call(market.gate.open)
-        fetching.result(300)
-
-
-def test_an_order_whose_link_is_over_goes_on_with_a_new_one(
+def test_an_order_whose_data_were_not_shared_goes_on_once_they_are(
     market: VendorMarket, process: VendorProcess, tmp_path: Path
 ) -> None:
     path, facts = write_messy(tmp_path)

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from auctune.service.vendors import (
     SharedFiles,
-    SignedUrls,
     VendorClient,
     VendorParams,
     VendorToken,
@@ -53,12 +52,11 @@ class Gate:
 class VendorMarket:
     """Runs coroutines of the service's side, and serves the files that it shares."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, urls: SignedUrls, gate: Gate) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, data_url: str, gate: Gate) -> None:
         self.loop = loop
-        self.urls = urls
+        self.data_url = data_url
         self.gate = gate
         self.files = SharedFiles()
-        self.clients: list[VendorClient] = []
         self.client = self.run(_make_client())
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
@@ -75,15 +73,7 @@ class VendorMarket:
     ) -> VendorClient:
         """A vendor at this address, with short timeouts."""
         params = VendorParams(name, url, token, answer_seconds=5.0, poll_seconds=poll_seconds)
-        client = VendorClient(params, self.urls, self.client)
-        self.clients.append(client)
-        return client
-
-    def on_update(self, vendor: str, order_id: str) -> None:
-        """As the service does with a notification."""
-        for client in self.clients:
-            if client.name == vendor:
-                client.on_update(order_id)
+        return VendorClient(params, self.data_url, self.client)
 
 
 async def _make_client() -> Any:
@@ -97,9 +87,9 @@ def vendor_market(tokens: Mapping[str, VendorToken]) -> Iterator[VendorMarket]:
     thread.start()
     listener = socket.create_server(("127.0.0.1", 0))
     base = f"http://127.0.0.1:{listener.getsockname()[1]}/vendors"
-    market = VendorMarket(loop, SignedUrls(base, b"k" * 32), Gate())
+    market = VendorMarket(loop, f"{base}/data", Gate())
     try:
-        vendor_app = make_vendor_app(market.urls, market.files, tokens, market.on_update)
+        vendor_app = make_vendor_app(market.files, tokens)
         app = Starlette(routes=[Mount("/vendors", app=market.gate.around(vendor_app))])
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)

@@ -87,8 +87,7 @@ class VendorConfig(BaseModel):
     )
     poll_seconds: Positive = Field(
         default=10.0,
-        description="seconds between questions for the state of an order; a notification of the "
-        "vendor comes sooner",
+        description="most seconds between two requests for the state of an order",
     )
     max_result_bytes: Count = Field(
         default=512 * 1024 * 1024,

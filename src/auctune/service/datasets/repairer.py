@@ -1,7 +1,6 @@
 """The vendors of a zone, built-in and external, their offers and their repairs of data sets."""
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -29,16 +28,16 @@ from auctune.service.jobs.training import Training
 from auctune.service.request_scope import outside_gate
 from auctune.service.vendors.client import (
     IF_TRANSIENT,
+    Clock,
     VendorClient,
     VendorParams,
     make_client,
     request_quotes,
 )
 from auctune.service.vendors.protocol import Fault, Offer, Order, VendorError, check_url, summarize
-from auctune.service.vendors.shared_files import Clock, SharedFiles, SignedUrls, make_vendor_app
+from auctune.service.vendors.shared_files import SharedFiles, make_vendor_app
 
 VENDOR_ROOT = "/vendors"
-_URL_KEY_BYTES = 32
 # A finished result can be fetched, even if it was due while the service was down.
 _MIN_FETCH_SECONDS = 5.0
 # Between two requests to delete data, to a vendor that is away.
@@ -245,12 +244,7 @@ class VendorGateway:
         self._url = url
         self._now = now
         self._files = SharedFiles()
-        self._vendors: dict[str, list[VendorClient]] = {}
         self._params: dict[str, VendorParams] = {}
-        # Links do not outlive the process: an order that is placed again gets a new one.
-        self._urls = SignedUrls(
-            url.rstrip("/") + VENDOR_ROOT, secrets.token_bytes(_URL_KEY_BYTES), clock=now
-        )
 
     def vendors(self, entries: Iterable[VendorParams]) -> tuple[ExternalVendor, ...]:
         """Return the external vendors of a zone.
@@ -265,7 +259,7 @@ class VendorGateway:
         if not self._params:
             return None
         tokens = {name: params.token for name, params in self._params.items()}
-        return make_vendor_app(self._urls, self._files, tokens, self._on_update)
+        return make_vendor_app(self._files, tokens)
 
     async def close(self) -> None:
         if "_client" in vars(self):
@@ -285,10 +279,6 @@ class VendorGateway:
         if known.token != params.token:
             found = "differs from the token in another zone"
             raise InputError(f"{place}: token", found, "the same token in all zones")
-        client = VendorClient(params, self._urls, self._client, self._now)
-        self._vendors.setdefault(params.name, []).append(client)
+        data_url = f"{self._url.rstrip('/')}{VENDOR_ROOT}/data"
+        client = VendorClient(params, data_url, self._client, self._now)
         return ExternalVendor(client, self._files, self._now)
-
-    def _on_update(self, vendor: str, order_id: str) -> None:
-        for client in self._vendors.get(vendor, ()):
-            client.on_update(order_id)

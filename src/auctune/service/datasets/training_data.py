@@ -32,7 +32,7 @@ from auctune.service.storage import Queries
 from auctune.service.storage.batch import StoreError
 from auctune.service.storage.event_log import Record
 from auctune.service.storage.queries import Status
-from auctune.service.vendors.shared_files import Clock
+from auctune.service.vendors.client import Clock
 
 
 class DatasetInspector:

@@ -22,7 +22,7 @@ from auctune.service.vendors.protocol import (
     VendorToken,
     summarize,
 )
-from auctune.service.vendors.shared_files import SharedFiles, SignedUrls, make_vendor_app
+from auctune.service.vendors.shared_files import SharedFiles, make_vendor_app
 
 __all__ = [
     "DatasetSummary",
@@ -31,7 +31,6 @@ __all__ = [
     "Offer",
     "Order",
     "SharedFiles",
-    "SignedUrls",
     "TokenClient",
     "VendorClient",
     "VendorError",

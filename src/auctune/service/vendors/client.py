@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256 as new_sha256
 from pathlib import Path
@@ -54,10 +54,11 @@ from auctune.service.vendors.protocol import (
     is_protected,
     sanitize,
 )
-from auctune.service.vendors.shared_files import CHUNK_BYTES, Clock, SignedUrls
+from auctune.service.vendors.shared_files import CHUNK_BYTES
 
 T = TypeVar("T")
 B = TypeVar("B", bound=BaseModel)
+Clock = Callable[[], float]
 OnChunk = Callable[[bytes], Awaitable[object]]
 
 INITIAL_BACKOFF_SECONDS = 0.1
@@ -73,6 +74,7 @@ _ANSWER_SHARE = 0.8
 IF_TRANSIENT = retry_if_exception(lambda e: isinstance(e, VendorError) and e.is_transient)
 # Between two polls, however many notifications come.
 _MIN_POLL_SECONDS = 0.05
+_POLL_GROWTH = 1.5
 _MONEY = re.compile(MONEY)
 _QUOTE: TypeAdapter[OfferBody | DeclineBody] = TypeAdapter(QuoteBody)
 # A report may name each row as dropped, with a reason.
@@ -153,14 +155,8 @@ class TokenClient:
         self, method: str, url: str, body: bytes = b"", max_bytes: int = MAX_BODY_BYTES
     ) -> HttpResponse:
         """Send a request, and read a response of `max_bytes` at most."""
-        async with self._open(method, url, body, self._authorization) as response:
+        async with self._open(method, url, body) as response:
             return await self._read_small(response, max_bytes)
-
-    async def notify(self, url: str, message_id: str, body: bytes) -> HttpResponse:
-        """Send a signed message, without the token."""
-        headers = self._token.sign(message_id, time.time(), body)
-        async with self._open("POST", url, body, headers) as response:
-            return await self._read_small(response, MAX_BODY_BYTES)
 
     async def download(
         self, url: str, max_bytes: int, sha256: str, on_chunk: OnChunk
@@ -169,7 +165,7 @@ class TokenClient:
 
         A response other than 200 is read as a body. Another file is a VendorError.
         """
-        async with self._open("GET", url, b"", self._authorization) as response:
+        async with self._open("GET", url) as response:
             if response.status_code != 200:
                 return await self._read_small(response, MAX_BODY_BYTES)
             digest = new_sha256()
@@ -180,16 +176,13 @@ class TokenClient:
                 raise self._error(Fault.RESULT, "a file that differs from the announced one")
             return HttpResponse(200)
 
-    @property
-    def _authorization(self) -> dict[str, str]:
-        return {"authorization": self._token.authorization}
-
     @asynccontextmanager
     async def _open(
-        self, method: str, url: str, body: bytes, headers: dict[str, str]
+        self, method: str, url: str, body: bytes = b""
     ) -> AsyncIterator[httpx2.Response]:
+        headers = {"authorization": self._token.authorization}
         if body:
-            headers = {**headers, "content-type": "application/json"}
+            headers["content-type"] = "application/json"
         try:
             request = self._client.build_request(method, url, content=body, headers=headers)
             if not is_protected(request.url.scheme, request.url.host):
@@ -239,7 +232,7 @@ class VendorParams:
     Attributes:
         url: where its routes begin: "https://vendor.example/auctune".
         answer_seconds: to accept, report or drop an order, retries included.
-        poll_seconds: between two polls of an order, while no notification arrives.
+        poll_seconds: between two polls of an order that takes long; the first come sooner.
         max_result_bytes: of a repaired data set.
     """
 
@@ -260,30 +253,26 @@ class VendorParams:
 
 
 class VendorClient:
-    """Requests quotes, gives orders and fetches results; raises VendorError."""
+    """Requests quotes, gives orders and fetches results; raises VendorError.
+
+    `data_url` is where vendors fetch data sets: "https://market.example/vendors/data".
+    """
 
     def __init__(
         self,
         params: VendorParams,
-        urls: SignedUrls,
+        data_url: str,
         client: httpx2.AsyncClient,
         clock: Clock = time.time,
     ) -> None:
         self._params = params
-        self._urls = urls
+        self._data_url = data_url
         self._clock = clock
         self._client = TokenClient(params.name, params.token, client)
-        # Orders that are awaited; an event is set when a notification arrives.
-        self._updated: dict[str, asyncio.Event] = {}
 
     @property
     def name(self) -> str:
         return self._params.name
-
-    def on_update(self, order_id: str) -> None:
-        """Poll an order now: the vendor has sent a notification."""
-        if (updated := self._updated.get(order_id)) is not None:
-            updated.set()
 
     async def quote(self, data: DatasetSummary, seconds: float) -> Offer | Decline:
         """Request a quote for repairing a data set; the answer must arrive within `seconds`."""
@@ -308,7 +297,6 @@ class VendorClient:
             offer=order.offer,
             price=str(order.price),
             data=self._describe(order.data),
-            notify=self._urls.notification(self.name),
         ).to_bytes()
         seconds = self._params.answer_seconds
         response = await self._request("PUT", f"/orders/{order.id}", body, seconds)
@@ -355,26 +343,20 @@ class VendorClient:
         return make_report(self.name, self._parse(ReportBody, response))
 
     async def _wait(self, order: Order) -> ResultBody:
-        """Poll the state, at each notification and each `poll_seconds`, until it is done."""
-        updated = self._updated[order.id] = asyncio.Event()
-        try:
-            while True:
-                updated.clear()
-                status = await self._get_status(order)
-                if status.state == "done" and status.result is not None:
-                    return status.result
-                if status.state == "done":
-                    raise self._error(Fault.PROTOCOL, "state done, without a result")
-                if status.state == "failed":
-                    raise self._error(Fault.FAILED, status.reason)
-                if status.state == "needs_data":
-                    await self.order(order)
-                await asyncio.sleep(min(_MIN_POLL_SECONDS, self._params.poll_seconds))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._params.poll_seconds):
-                        await updated.wait()
-        finally:
-            self._updated.pop(order.id, None)
+        """Poll the state until the order is done."""
+        seconds = min(_MIN_POLL_SECONDS, self._params.poll_seconds)
+        while True:
+            status = await self._get_status(order)
+            if status.state == "done" and status.result is not None:
+                return status.result
+            if status.state == "done":
+                raise self._error(Fault.PROTOCOL, "state done, without a result")
+            if status.state == "failed":
+                raise self._error(Fault.FAILED, status.reason)
+            if status.state == "needs_data":
+                await self.order(order)
+            await asyncio.sleep(seconds)
+            seconds = min(_POLL_GROWTH * seconds, self._params.poll_seconds)
 
     async def _get_status(self, order: Order) -> OrderStatus:
         response = await self._client.request("GET", self._url(f"/orders/{order.id}"))
@@ -385,12 +367,11 @@ class VendorClient:
         return self._parse(OrderStatus, response)
 
     def _describe(self, data: DatasetSummary) -> DataBody:
-        """Return the data set with a new link to it."""
-        url = self._urls.create(self.name, data.sha256)
+        url = f"{self._data_url}/{data.sha256}"
         return DataBody(rows=data.rows, bytes=data.bytes, sha256=data.sha256, url=url)
 
     def _url(self, path: str) -> str:
-        return f"{self._params.url.rstrip('/')}/v2{path}"
+        return f"{self._params.url.rstrip('/')}/v3{path}"
 
     async def _request(self, method: str, path: str, body: bytes, seconds: float) -> HttpResponse:
         url = self._url(path)

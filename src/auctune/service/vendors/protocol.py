@@ -1,35 +1,30 @@
-"""The vendor protocol, version 2: token, message bodies, their values, and faults.
+"""The vendor protocol, version 3: token, message bodies, their values, and faults.
 
 It is described in docs/reference/vendor-protocol.md. Unknown keys are ignored, so that either side
 may add keys first.
 """
 
 import hmac
-import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import file_digest
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 from urllib.parse import urlsplit
 
-import standardwebhooks
 from pydantic import BaseModel, ConfigDict, Field
 
 from auctune.domain import AuctuneError, InputError, Money
 from auctune.domain.dataset import RowKind
 from auctune.engine.vendors import Action, DropReason
-from auctune.service.signing import sign_message
 
 YEAR_SECONDS = 365 * 24 * 3600
 MAX_OFFER_CHARACTERS = 200
 MIN_TOKEN_CHARACTERS = 32
 MAX_DETAIL_CHARACTERS = 200
 MONEY = r"[0-9]{1,11}(?:\.[0-9]{1,4})?"
-ORDER_UPDATED: Final = "order.updated"
 
 _ORDER_ID = re.compile("[A-Za-z0-9_-]{1,64}")
 # RFC 6750, 2.1: what a bearer token consists of.
@@ -92,8 +87,7 @@ def sanitize(text: str, limit: int = MAX_DETAIL_CHARACTERS) -> str:
 class VendorToken:
     """Token shared by the service and one vendor; it authenticates both, and is never displayed.
 
-    It has at least 32 characters, so that it cannot be guessed from a signature. `place` names it
-    in the error.
+    It has at least 32 characters, so that it cannot be guessed. `place` names it in the error.
     """
 
     __slots__ = ("_value",)
@@ -122,21 +116,6 @@ class VendorToken:
     def matches(self, authorization: str) -> bool:
         """Return whether an `Authorization` header carries this token, in constant time."""
         return hmac.compare_digest(self.authorization.encode(), authorization.encode())
-
-    def sign(self, message_id: str, at: float, body: bytes) -> dict[str, str]:
-        """Return the headers of a message; see `sign_message`."""
-        return sign_message(self._value.encode(), message_id, math.floor(at), body)
-
-    def is_signed(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Return whether a message was signed with this token in the last 5 minutes."""
-        try:
-            standardwebhooks.Webhook(self._value.encode()).verify(
-                body, dict(headers), json_parse=False
-            )
-        # ValueError: a body that is not UTF-8, or a malformed signature.
-        except (standardwebhooks.WebhookVerificationError, ValueError):
-            return False
-        return True
 
 
 def check_url(url: str, place: str) -> None:
@@ -305,7 +284,6 @@ class OrderRequest(Body):
     offer: Annotated[str, Field(min_length=1, max_length=MAX_OFFER_CHARACTERS)]
     price: Annotated[str, Field(pattern=f"^{MONEY}$")]
     data: DataBody
-    notify: Url
 
 
 class ResultBody(Body):
@@ -321,20 +299,6 @@ class OrderStatus(Body):
     state: Literal["accepted", "needs_data", "done", "failed"]
     reason: Text = ""
     result: ResultBody | None = None
-
-
-class OrderUpdated(Body):
-    """Vendor to service: the state of an order has changed."""
-
-    order: Annotated[str, Field(pattern=f"^{_ORDER_ID.pattern}$")]
-
-
-class NotificationBody(Body):
-    """A signed message in the form that Standard Webhooks recommends."""
-
-    type: Literal["order.updated"]
-    timestamp: Text
-    data: OrderUpdated
 
 
 class ErrorBody(Body):

@@ -1,38 +1,23 @@
-"""The service's endpoints for vendors: data sets by signed, short-lived links; notifications.
+"""The service's endpoint for vendors: data sets, to those who have a vendor's token.
 
-A link is valid for one vendor and one file until one moment, and only while that file is shared
-with that vendor: while it prepares a quote, or has the order. The vendor's token is required too,
-so that a link read in a log is of no use.
+A vendor gets a file while it is shared with it: while it prepares a quote, or has the order.
 """
 
-import hmac
-import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from hashlib import sha256 as new_sha256
 from pathlib import Path
 from threading import Lock
-from urllib.parse import urlencode
 
 import anyio
-from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from auctune.domain.checks import check_positive
-from auctune.service.vendors.protocol import ORDER_UPDATED, NotificationBody, VendorToken
+from auctune.service.vendors.protocol import VendorToken
 
-URL_LIFE_SECONDS = 600.0
 CHUNK_BYTES = 1 << 18
-MAX_NOTIFICATION_BYTES = 1 << 14
-
-Clock = Callable[[], float]
-OnUpdate = Callable[[str, str], None]
-"""Called with a vendor's name and the id of an order whose state has changed."""
 
 
 class SharedFiles:
@@ -62,106 +47,26 @@ class SharedFiles:
             return paths[0] if paths else None
 
 
-@dataclass(frozen=True, slots=True)
-class SignedUrls:
-    """Creates and verifies the links by which vendors fetch data sets.
-
-    Attributes:
-        base: where vendors reach the service: "https://market.example/vendors".
-        key: known to the service alone. A new one invalidates all links.
-        life_seconds: how long a link is valid.
-    """
-
-    base: str
-    key: bytes
-    life_seconds: float = URL_LIFE_SECONDS
-    clock: Clock = time.time
-
-    def __post_init__(self) -> None:
-        check_positive(self.life_seconds, "life_seconds", "seconds > 0")
-
-    def create(self, vendor: str, sha256: str) -> str:
-        until = str(int(self.clock() + self.life_seconds))
-        signature = self._sign(vendor, sha256, until)
-        query = urlencode({"vendor": vendor, "until": until, "signature": signature})
-        return f"{self.base.rstrip('/')}/data/{sha256}?{query}"
-
-    def verify(self, sha256: str, query: Mapping[str, str]) -> bool:
-        """Return whether a link was created here and has not expired."""
-        until = query.get("until", "")
-        expected = self._sign(query.get("vendor", ""), sha256, until)
-        is_ours = hmac.compare_digest(expected.encode(), query.get("signature", "").encode())
-        # A text that was signed here is a number.
-        return is_ours and self.clock() < int(until)
-
-    def notification(self, vendor: str) -> str:
-        """Return the URL for a vendor's notifications; they are signed, so that the URL is not."""
-        return f"{self.base.rstrip('/')}/notifications?{urlencode({'vendor': vendor})}"
-
-    def _sign(self, vendor: str, sha256: str, until: str) -> str:
-        text = "\n".join((vendor, sha256, until))
-        return hmac.new(self.key, text.encode(), new_sha256).hexdigest()
-
-
-def make_vendor_app(
-    urls: SignedUrls,
-    files: SharedFiles,
-    tokens: Mapping[str, VendorToken],
-    on_update: OnUpdate,
-) -> Starlette:
-    """Return the application to mount at `urls.base`.
-
-    `tokens` are by vendor; `on_update` is called for each valid notification.
-    """
+def make_vendor_app(files: SharedFiles, tokens: Mapping[str, VendorToken]) -> Starlette:
+    """Return the application that serves data sets; `tokens` are by vendor."""
 
     async def data(request: Request) -> Response:
-        digest = request.path_params["sha256"]
-        if not urls.verify(digest, request.query_params):
-            return _refuse(403, "the link is invalid or has expired")
-        vendor = request.query_params["vendor"]
-        token = tokens.get(vendor)
-        if token is None or not token.matches(request.headers.get("authorization", "")):
+        sent = request.headers.get("authorization", "")
+        vendors = [vendor for vendor, token in tokens.items() if token.matches(sent)]
+        if not vendors:
             return _refuse(401, "the vendor's token is required")
-        path = files.find(vendor, digest)
+        paths = (files.find(vendor, request.path_params["sha256"]) for vendor in vendors)
+        path = next((path for path in paths if path is not None), None)
         try:
             size = None if path is None else path.stat().st_size
         except FileNotFoundError:
             size = None
         if path is None or size is None:
-            return _refuse(410, "the data set is no longer shared")
+            return _refuse(410, "the data set is not shared with this vendor now")
         headers = {"content-length": str(size)}
         return StreamingResponse(_read(path), headers=headers, media_type="application/jsonl")
 
-    async def notifications(request: Request) -> Response:
-        vendor = request.query_params.get("vendor", "")
-        token = tokens.get(vendor)
-        body = await _read_body(request)
-        if body is None:
-            return _refuse(413, f"a body of more than {MAX_NOTIFICATION_BYTES} bytes")
-        if token is None or not token.is_signed(request.headers, body):
-            return _refuse(401, "the signature is missing, wrong, or older than 5 minutes")
-        try:
-            message = NotificationBody.model_validate_json(body)
-        except ValidationError:
-            return _refuse(422, f"not a message of type {ORDER_UPDATED}")
-        on_update(vendor, message.data.order)
-        return Response(status_code=204)
-
-    return Starlette(
-        routes=[
-            Route("/data/{sha256}", data, methods=["GET"]),
-            Route("/notifications", notifications, methods=["POST"]),
-        ]
-    )
-
-
-async def _read_body(request: Request) -> bytes | None:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_NOTIFICATION_BYTES:
-            return None
-    return bytes(body)
+    return Starlette(routes=[Route("/data/{sha256}", data, methods=["GET"])])
 
 
 async def _read(path: Path) -> AsyncIterator[bytes]:
