@@ -23,7 +23,7 @@ MAX_HEADERS = 100
 DISCARDED_BYTES = 256 * 1024
 """Bytes of a body that are read and dropped after the response."""
 _CHECK_TICKS = 10
-MAX_PIPELINED = 8
+MAX_PIPELINED = 16
 _STREAM_END_SECONDS = 1.0
 
 

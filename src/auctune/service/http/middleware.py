@@ -183,10 +183,10 @@ class RequestMiddleware:
 def _late_sender(scope: Scope, status: int, request: RequestScope) -> str | None:
     """Return in whose name a response may be late, or None if it is in time.
 
-    What has passed the gate is in time, if it was not too much, and what has a signed link.
+    What has come to the gate is in time, as that bounds it, and a data set for a vendor.
     """
     key, path = scope.get("auctune.who"), scope["path"]
-    if request.user is not None and status != 429:
+    if request.user is not None:
         return None
     if path.startswith(VENDOR_ROOT) and status < 400:
         return None
