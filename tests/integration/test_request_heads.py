@@ -495,9 +495,9 @@ def test_an_address_that_floods_however_it_leaves_gets_no_connections(
     tmp_path: Path,
 ) -> None:
     with serving(tmp_path) as served:
-        late = served.service.late
-        frozen = late._now()
-        late._now = lambda: frozen
+        buckets = served.service.late._buckets
+        frozen = buckets._now()
+        buckets._now = lambda: frozen
         with served.http(served.key("ada")) as http:
             assert http.get("/v1/zones").status_code == 200
             flood(served, SENDER, share=1.0)

@@ -444,7 +444,7 @@ class Timed(Coroutine[Any, Any, T]):
         return self.send(None)
 
     def __getattr__(self, name: str) -> Any:
-        # State by which tasks are shown, and told apart from those that have not begun.
+        # The state of a coroutine, which asyncio reads of a task that it shows or ends.
         return getattr(self._work, name)
 
     def send(self, value: Any) -> Any:

@@ -157,6 +157,7 @@ class TokenBuckets:
         self._burst = burst
         self._now = now
         self._buckets: dict[str, _Bucket] = {}
+        self._max_buckets = _MAX_BUCKETS
 
     def acquire(self, key: str, count: float = 1.0) -> float:
         """Take tokens from a bucket; return 0, or the seconds to wait if it has too few.
@@ -164,34 +165,51 @@ class TokenBuckets:
         More tokens than a full bucket holds count as a full one.
         """
         count = min(count, self._burst)
-        now = self._now()
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            self._evict_full(now)
-            bucket = self._buckets[key] = _Bucket(self._burst, now)
-        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._per_second)
-        bucket.at = now
+        bucket = self._refilled(key, self._now())
         if bucket.tokens < count:
             return (count - bucket.tokens) / self._per_second
         bucket.tokens -= count
         return 0.0
+
+    def take_early(self, key: str, max_wait: float) -> float:
+        """Take a token, also before it is there; return by how many seconds, at most `max_wait`."""
+        bucket = self._refilled(key, self._now())
+        bucket.tokens = max(bucket.tokens - 1.0, -max_wait * self._per_second)
+        return max(0.0, -bucket.tokens / self._per_second)
+
+    def wait(self, key: str) -> float:
+        """Return the seconds until a bucket has a token."""
+        bucket = self._buckets.get(key)
+        tokens = self._burst if bucket is None else self._tokens(bucket, self._now())
+        return max(0.0, (1.0 - tokens) / self._per_second)
 
     def count_earlier(self, key: str, age: float, count: float = 1.0) -> None:
         """Count a use `age` seconds ago, down to an empty bucket.
 
         Called before any `acquire`, oldest use first.
         """
-        at = self._now() - age
-        bucket = self._buckets.setdefault(key, _Bucket(self._burst, at))
-        bucket.tokens = min(self._burst, bucket.tokens + (at - bucket.at) * self._per_second)
-        bucket.tokens, bucket.at = max(0.0, bucket.tokens - count), at
+        bucket = self._refilled(key, self._now() - age)
+        bucket.tokens = max(0.0, bucket.tokens - count)
+
+    def _refilled(self, key: str, now: float) -> _Bucket:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            self._evict_full(now)
+            bucket = self._buckets[key] = _Bucket(self._burst, now)
+        bucket.tokens, bucket.at = self._tokens(bucket, now), now
+        return bucket
+
+    def _tokens(self, bucket: _Bucket, now: float) -> float:
+        return min(self._burst, bucket.tokens + (now - bucket.at) * self._per_second)
 
     def _evict_full(self, now: float) -> None:
         # A full bucket equals a new one: unused keys take no memory.
-        if len(self._buckets) < _MAX_BUCKETS:
+        if len(self._buckets) < self._max_buckets:
             return
-        fill = self._burst / self._per_second
-        self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < fill}
+        self._buckets = {
+            key: one for key, one in self._buckets.items() if self._tokens(one, now) < self._burst
+        }
+        self._max_buckets = max(_MAX_BUCKETS, 2 * len(self._buckets))
 
 
 class LateResponses:
@@ -210,34 +228,19 @@ class LateResponses:
     def __init__(
         self,
         per_second: float = 50.0,
-        burst: int = 200,
+        burst: float = 200.0,
         max_delay: float = 20.0,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._interval, self._max_delay, self._now = 1.0 / per_second, max_delay, now
-        self._burst_seconds = burst * self._interval
-        # By sender, when all of its requests so far have been sent at this rate.
-        self._spent_until: dict[str, float] = {}
-        self._max_senders = _MAX_BUCKETS
+        self._buckets, self._max_delay = TokenBuckets(per_second, burst, now), max_delay
 
     def is_flooding(self, address: str) -> bool:
         """Return whether the next response to an address would be as late as any may be."""
-        spent_until = self._spent_until.get(client_network(address))
-        if spent_until is None:
-            return False
-        latest = self._now() + self._burst_seconds + self._max_delay
-        return spent_until + self._interval >= latest
+        return self._buckets.wait(client_network(address)) >= self._max_delay
 
     def delay(self, sender: str) -> float:
         """Count a request; return the seconds by which its response is to be late."""
-        now = self._now()
-        if len(self._spent_until) >= self._max_senders:
-            self._spent_until = {k: at for k, at in self._spent_until.items() if at > now}
-            self._max_senders = max(_MAX_BUCKETS, 2 * len(self._spent_until))
-        latest = now + self._burst_seconds + self._max_delay
-        spent_until = max(now, self._spent_until.get(sender, now)) + self._interval
-        self._spent_until[sender] = min(spent_until, latest)
-        return max(0.0, self._spent_until[sender] - now - self._burst_seconds)
+        return self._buckets.take_early(sender, self._max_delay)
 
 
 def client_network(address: str) -> str:

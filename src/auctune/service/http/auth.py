@@ -8,9 +8,11 @@ from fastapi.security import HTTPBearer
 from starlette.types import Scope
 
 from auctune.service.accounts.registry import Principal, Role
-from auctune.service.http.errors import ApiError
+from auctune.service.http.errors import ApiError, retry_after
 from auctune.service.service import Service
 
+KEY = "auctune.who"
+"""In a scope: id of the key with which, or with whose session, the request was sent."""
 _PRINCIPAL = "auctune.principal"
 _bearer = HTTPBearer(auto_error=False, description="An API key")
 
@@ -36,14 +38,14 @@ def authenticate(scope: Scope, service: Service) -> Principal:
             "invalid_api_key",
             headers={"WWW-Authenticate": "Bearer"},
         )
-    scope["auctune.who"] = who.key
     scope[_PRINCIPAL] = who
-    check_rate(service, who)
+    count_request(scope, service, who)
     return who
 
 
-def check_rate(service: Service, who: Principal) -> None:
-    """Count a request against the rate limit of a key; raise 429 if it is exceeded."""
+def count_request(scope: Scope, service: Service, who: Principal) -> None:
+    """Note the sender of a request, and count it against its key's rate; raise 429 beyond that."""
+    scope[KEY] = who.key
     wait = service.rate.acquire(who.key)
     if wait > 0:
         seconds = math.ceil(wait)
@@ -51,7 +53,7 @@ def check_rate(service: Service, who: Principal) -> None:
             429,
             f"this key sends more than its requests a second; try again in {seconds} s",
             "rate_limit_exceeded",
-            headers={"Retry-After": f"{seconds}"},
+            headers=retry_after(wait),
         )
 
 

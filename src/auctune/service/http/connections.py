@@ -37,7 +37,7 @@ class ConnectionLimits:
 
     Attributes:
         connections: maximum number. One more closes the connection that has waited longest for a
-            late response (see `AddressLimit`); if there is none, for a request; if all have one in
+            late response (see `LateResponses`); if there is none, for a request; if all have one in
             progress, for a body; if none waits for one, for its client to read; or else the newest.
         head_seconds: timeout from the start of a connection, or the end of a response, to the end
             of the next request's headers.

@@ -39,6 +39,13 @@ _TYPES = {
 }
 _MAX_MESSAGE, _MAX_FOUND, _MAX_PARAM = 4000, 400, 200
 RETRY = {"Retry-After": "1"}
+
+
+def retry_after(seconds: float) -> dict[str, str]:
+    """Return the header that says when to try again: in whole seconds, and not too soon."""
+    return {"Retry-After": f"{max(1, math.ceil(seconds))}"}
+
+
 UNAVAILABLE = "the database cannot be used now; try again later"
 _ROUTES = (
     "/v1/files, /v1/fine_tuning/jobs, /v1/models, /v1/chat/completions, /v1/completions, "
@@ -124,7 +131,7 @@ def to_api_error(error: AuctuneError) -> ApiError:
     # The text of a failure of the database has paths of the server.
     message = UNAVAILABLE if isinstance(error, StoreError) else str(error)
     if isinstance(error, QuotaExceededError) and error.retry_after is not None:
-        headers = {"Retry-After": f"{max(1, math.ceil(error.retry_after))}"}
+        headers = retry_after(error.retry_after)
     return ApiError(status, message, code, param, headers)
 
 

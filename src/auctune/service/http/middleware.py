@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from auctune.service.accounts.limits import QuotaExceededError, client_network
 from auctune.service.datasets.repairer import VENDOR_ROOT
 from auctune.service.fair_queue import BUFFERED_BYTES, Timed
-from auctune.service.http.auth import authenticate
+from auctune.service.http.auth import KEY, authenticate
 from auctune.service.http.errors import (
     CLOSE_CONNECTION,
     RETRY,
@@ -70,8 +70,9 @@ class RequestMiddleware:
         async def send_with_headers(message: Message) -> None:
             nonlocal start, status, is_stream, has_begun, seconds
             if message["type"] == "http.response.start":
-                if not is_stopping:
-                    start += await self._delay_response(scope, message["status"], request)
+                # What has come to the gate is in time: that bounds it.
+                if request.user is None and not is_stopping:
+                    start += await self._delay_response(scope, message["status"])
                 status, has_begun = message["status"], True
                 # Its client may read slowly, and is not refused in the midst of a response.
                 request.leave_gate()
@@ -126,16 +127,18 @@ class RequestMiddleware:
                 route=route,
                 status=status,
                 ms=round(seconds * 1000, 1),
-                who=scope.get("auctune.who"),
+                who=scope.get(KEY),
             )
 
-    async def _delay_response(self, scope: Scope, status: int, request: RequestScope) -> float:
-        """Wait if the response is to be late; return for how many seconds at most."""
-        sender = _late_sender(scope, status, request)
+    async def _delay_response(self, scope: Scope, status: int) -> float:
+        """Wait while the response is to be late; return for how many seconds."""
+        sender = _late_sender(scope, status)
         delay = 0.0 if sender is None else self._service.late.delay(sender)
-        if delay:
-            await scope.get(LATE, asyncio.sleep)(delay)
-        return delay
+        if not delay:
+            return 0.0
+        begun = time.perf_counter()
+        await scope.get(LATE, asyncio.sleep)(delay)
+        return time.perf_counter() - begun
 
     @staticmethod
     def _drop_ranges(scope: Scope) -> None:
@@ -180,14 +183,9 @@ class RequestMiddleware:
         return SMALL_BYTES
 
 
-def _late_sender(scope: Scope, status: int, request: RequestScope) -> str | None:
-    """Return in whose name a response may be late, or None if it is in time.
-
-    What has come to the gate is in time, as that bounds it, and a data set for a vendor.
-    """
-    key, path = scope.get("auctune.who"), scope["path"]
-    if request.user is not None:
-        return None
+def _late_sender(scope: Scope, status: int) -> str | None:
+    """Return in whose name a response may be late; None: it is in time, as a vendor's data set."""
+    key, path = scope.get(KEY), scope["path"]
     if path.startswith(VENDOR_ROOT) and status < 400:
         return None
     if key is not None:

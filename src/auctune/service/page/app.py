@@ -15,7 +15,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import TokenBuckets
-from auctune.service.http.auth import check_rate
 from auctune.service.http.errors import HANDLERS
 from auctune.service.http.routes import files as api_files
 from auctune.service.http.routes import jobs, zones
@@ -35,10 +34,10 @@ from auctune.service.page.auth import (
     PageContext,
     PageRequest,
     Sessions,
-    cookie_of,
     csrf_protected,
     for_operators,
     login_required,
+    visit_of,
 )
 from auctune.service.page.templates import json_of, render_error, style_sheet
 from auctune.service.service import Service
@@ -128,11 +127,8 @@ def _static() -> Endpoint:
 
     async def answer(request: Request) -> Response:
         name = request.path_params["name"]
-        signed_in = request.app.state.context.sessions.get(cookie_of(request))
-        if signed_in is not None:
-            _, who = signed_in
-            request.scope["auctune.who"] = who.key
-            check_rate(request.app.state.context.service, who)
+        # A user's counts for the key, a stranger's for the address.
+        visit_of(request)
         if name not in content:
             return render_error(request, 404, "There is no such file.")
         kind = _TYPES[name.rpartition(".")[2]]

@@ -20,7 +20,7 @@ from auctune.domain import InputError
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.accounts.registry import Principal, Role, hash_key
 from auctune.service.charts.renderer import ChartSpec
-from auctune.service.http.auth import check_rate
+from auctune.service.http.auth import count_request
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.http.middleware import SIGN_IN, is_upload
 from auctune.service.http.requests import TOKEN
@@ -157,7 +157,7 @@ def login_required(page: Page) -> Endpoint:
     """Require a session; redirect to the sign-in page without one."""
 
     async def answer(request: Request) -> ASGIApp:
-        visit = _visit(request)
+        visit = visit_of(request)
         if visit is None:
             return to_sign_in(request)
         gate, counted = visit.service.gate, current_request()
@@ -270,14 +270,14 @@ def cookie_of(request: Request) -> str:
     return ""
 
 
-def _visit(request: Request) -> PageRequest | None:
+def visit_of(request: Request) -> PageRequest | None:
+    """Return the request of a signed-in user, which counts for its key; None for a stranger's."""
     context: PageContext = request.app.state.context
     signed_in = context.sessions.get(cookie_of(request))
     if signed_in is None:
         return None
     session, who = signed_in
-    request.scope["auctune.who"] = who.key
-    check_rate(context.service, who)
+    count_request(request.scope, context.service, who)
     assert who.role is not Role.VENDOR
     return PageRequest(request, context, session, who)
 

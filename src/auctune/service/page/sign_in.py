@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from auctune.service.accounts.registry import Role
-from auctune.service.http.auth import check_rate
+from auctune.service.http.auth import count_request
+from auctune.service.http.errors import retry_after
 from auctune.service.page.auth import (
     COOKIE,
     ROOT,
@@ -48,8 +49,7 @@ async def sign_in(request: Request) -> Response:
     if who.role is Role.VENDOR:
         wrong = "This key is a vendor's; the page is for users and operators."
         return render_anonymous("sign_in.html", 403, next=place, wrong=wrong)
-    request.scope["auctune.who"] = who.key
-    check_rate(context.service, who)
+    count_request(request.scope, context.service, who)
     context.sessions.delete(cookie_of(request))
     answer = RedirectResponse(place, 303)
     answer.set_cookie(
@@ -74,7 +74,7 @@ def _refuse(request: Request, place: str) -> Response:
     if wait > 0:
         wrong = f"Too many attempts; wait {math.ceil(wait)} s."
         answer = render_anonymous("sign_in.html", 429, next=place, wrong=wrong)
-        answer.headers["Retry-After"] = f"{math.ceil(wait)}"
+        answer.headers.update(retry_after(wait))
         return answer
     return render_anonymous("sign_in.html", 401, next=place, wrong="That key is not valid.")
 

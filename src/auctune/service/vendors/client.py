@@ -72,7 +72,7 @@ BUSY_STATUSES = frozenset({429, 502, 503, 504})
 # A vendor gets this share of the time for a quote; the rest is for the network.
 _ANSWER_SHARE = 0.8
 IF_TRANSIENT = retry_if_exception(lambda e: isinstance(e, VendorError) and e.is_transient)
-# Between two polls, however many notifications come.
+# Between the first two polls of an order.
 _MIN_POLL_SECONDS = 0.05
 _POLL_GROWTH = 1.5
 _MONEY = re.compile(MONEY)

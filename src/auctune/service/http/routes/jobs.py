@@ -14,7 +14,7 @@ from auctune.domain import InputError
 from auctune.service.accounts.registry import Principal
 from auctune.service.event_writer import read_job
 from auctune.service.http.auth import SECURED, CurrentUser, ServiceDep, authenticate_user
-from auctune.service.http.errors import ERRORS, ApiError, not_found
+from auctune.service.http.errors import ERRORS, ApiError, not_found, retry_after
 from auctune.service.http.requests import body_schema, read_request, reject_unknown_query
 from auctune.service.http.schemas import Checkpoint, Job, JobEvent, Page
 from auctune.service.http.serializers import (
@@ -113,7 +113,7 @@ def _check_quota(service: Service, who: Principal, size: int) -> None:
                 429,
                 f"daily quota of {what} exhausted; try again in {math.ceil(wait)} s",
                 "quota_exceeded",
-                headers={"Retry-After": f"{math.ceil(wait)}"},
+                headers=retry_after(wait),
             )
 
 

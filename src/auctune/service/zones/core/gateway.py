@@ -51,6 +51,7 @@ from auctune.service.jobs.terms import (
 from auctune.service.jobs.training import Defaults, Submission, Training, ZoneBid, resolve_training
 from auctune.service.storage.batch import StoreError
 from auctune.service.storage.committer import retry_outages
+from auctune.service.storage.event_log import Record
 from auctune.service.storage.queries import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.actor import ZoneActor
@@ -73,7 +74,6 @@ _log = structlog.get_logger(__name__)
 # Quotes that a user may have waiting in a zone: those of a few forms of the page.
 _MAX_WAITING_QUOTES = 8
 
-Record = dict[str, Any]
 B = TypeVar("B", bound=ZoneBid)
 """Bid: what the zone decides on."""
 D = TypeVar("D")
