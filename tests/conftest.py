@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from auctune.engine.runtime.ray.local_cluster import set_ray_environment
@@ -35,6 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("markexpr") != "gpu":
         # Triton kernels run on the CPU.
         os.environ["TRITON_INTERPRET"] = "1"
+    # Services run in the tests' own process, beside commands whose output is tested: what is logged
+    # outside `service.logging` goes to pytest's log, not to standard output.
+    structlog.stdlib.recreate_defaults(log_level=None)
     set_ray_environment()
     open_fork_server()
     config.pluginmanager.register(RayClusterLimit())

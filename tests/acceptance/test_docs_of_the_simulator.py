@@ -1,7 +1,8 @@
 """What the documentation of the simulator shows is what happens.
 
 Python blocks are doctests, in one namespace a page. In console blocks a line that starts with `$ `
-is run, and what follows is its output; a line of `...` stands for any lines.
+is run, and what follows is its output; a line of `...` stands for any lines. Losses are left out:
+the small base is trained where it is installed, and its weights depend on the processor.
 """
 
 import doctest
@@ -38,6 +39,7 @@ PAGES = (
     "docs/tutorial/first-rental.md",
 )
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LOSS = re.compile(r"\bloss \d\.\d+")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -74,6 +76,7 @@ def run_console(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         shown = (
             run_auctune(command, monkeypatch) if command.startswith("auctune ") else bash(command)
         )
+        expected, shown = (LOSS.sub("loss (any)", text) for text in (expected, shown))
         matches = doctest.OutputChecker().check_output(expected, shown, OPTIONS)
         assert matches, f"{command}\nexpected:\n{expected}\nshown:\n{shown}"
 

@@ -35,6 +35,7 @@ def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = RotatingFile(folder / FILE_NAME, max_bytes)
+    before = structlog.get_config()
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -58,7 +59,7 @@ def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
     finally:
         uvicorn.removeHandler(handler)
         uvicorn.propagate = True
-        structlog.reset_defaults()
+        structlog.configure(**before)
         file.close()
 
 

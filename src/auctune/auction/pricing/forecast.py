@@ -29,7 +29,7 @@ import numpy as np
 from auctune.auction.dual.columns import TaskColumns
 from auctune.auction.dual.scenarios import DemandScenarios
 from auctune.auction.pricing.demand_history import DayRecord, RecentDemand, join, select_rows
-from auctune.numerics.arrays import Floats, Ints
+from auctune.numerics.arrays import FIT, Floats, Ints
 
 # Even steps of the golden ratio are spread as evenly as can be, whatever their number.
 GOLDEN = 0.6180339887498949
@@ -148,7 +148,7 @@ def _persistence(ratios: Sequence[Floats]) -> float:
     if len(before) < 2:
         return 0.0
     spread = float(before.std() * after.std())
-    if spread == 0.0:
+    if spread < FIT:  # as many bids in each slot, but for rounding
         return 0.0
     covariance = float(((before - before.mean()) * (after - after.mean())).mean())
     return min(max(covariance / spread, 0.0), _MOST_PERSISTENCE)
@@ -311,9 +311,11 @@ def _paths(
 
 def _total(usual: float, rate: float, num_seen: int, ratios: Floats) -> float:
     """Bids expected of the current slot: as usual until it brings more, then as such slots."""
-    if num_seen <= usual:
+    # A slot that brought just as many is such a slot, however processors round its ratio.
+    at_least = num_seen * (1 - FIT)
+    if usual >= at_least:
         return float(usual)
-    as_many = ratios[ratios * rate >= num_seen]
+    as_many = ratios[ratios * rate >= at_least]
     expected = float(as_many.mean()) * rate if len(as_many) else _MORE * num_seen
     return max(expected, _MORE_AT_LEAST * num_seen)
 

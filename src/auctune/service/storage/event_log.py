@@ -48,6 +48,11 @@ class EventType(StrEnum):
     """About no job: the charge of a request for answers."""
 
 
+OLDEST_VERSION = 11
+VERSION = 14
+"""Version of the log: of the bodies of events, and of how prices are learned."""
+
+
 @dataclass(frozen=True, slots=True)
 class ZoneEvent:
     """An event as it is recorded.
@@ -58,6 +63,7 @@ class ZoneEvent:
         type: an `EventType`, or one of the kind of zone.
         job: id of the job that it is about, or None.
         body: plain JSON values: the fields of an `EventData`.
+        version: of the log when it was written; its body is as this version has it.
     """
 
     seq: int
@@ -67,6 +73,7 @@ class ZoneEvent:
     type: str
     job: str | None
     body: Record
+    version: int = VERSION
 
 
 def job_of(event: ZoneEvent) -> str:
@@ -74,10 +81,6 @@ def job_of(event: ZoneEvent) -> str:
     assert event.job is not None
     return event.job
 
-
-OLDEST_VERSION = 11
-VERSION = 14
-"""Version of the log: of the bodies of events."""
 
 SNAPSHOT_VERSION = 9
 """Version of the states in snapshots: raised with any change of a state or of its reducers."""
@@ -103,7 +106,8 @@ EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     # Since then runs of rented jobs are in the log; a zone imports those that were in folders.
     12: {},
     # Since then sizes of data have squares of row lengths, and estimates may have a cap: a release
-    # that does not know them must not read them.
+    # that does not know them must not read them. And learned prices no longer depend on how a
+    # processor rounds: `auctune replay` learns again those since then.
     13: {},
 }
 """By version, and by the type of events whose body changed: from that version to the next."""
@@ -199,6 +203,7 @@ class EventRow:
     type: str
     job: str | None
     body: bytes
+    version: int = VERSION
 
 
 EVENT_COLUMNS: Query = select(
@@ -252,7 +257,8 @@ def read_row(row: Row[*tuple[Any, ...]]) -> EventRow:
     if row.version == VERSION:
         return event
     check_version(_place(event), row.version)
-    return replace(event, body=upcast_event(row.version, event.type, event.body))
+    body = upcast_event(row.version, event.type, event.body)
+    return replace(event, body=body, version=row.version)
 
 
 def _place(event: EventRow) -> str:

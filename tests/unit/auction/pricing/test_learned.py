@@ -126,6 +126,17 @@ def test_a_slot_that_brought_more_than_expected_lets_more_be_expected() -> None:
     assert totals[1] > 30
 
 
+def test_a_slot_that_brought_as_many_is_like_this_one_however_its_ratio_is_rounded() -> None:
+    # Some counts over their mean, times that mean, are less than the count itself.
+    past = np.tile([0, 1, 0, 2, 5, 0, 1], 5)
+    for known in range(12, len(past)):
+        now = ForecastState(known, history_with(np.append(past[:known], 2), known).recent())
+        found = forecast(None, now, 4, FORECAST)
+        assert found is not None
+        seen = past[max(0, known - FORECAST.recent) : known]
+        assert found.total == pytest.approx(seen[seen >= 2].mean(), rel=1e-9)
+
+
 @pytest.mark.parametrize("factor", [1, 3])
 def test_the_level_of_today_is_taken_over(factor: int) -> None:
     history = typical_small()

@@ -112,7 +112,7 @@ def test_weights_are_those_of_peft_alone_with_the_whole_batch_at_once(
 
 
 @pytest.mark.slow
-def test_micro_batches_of_one_row_give_the_bits_of_exact_mode(
+def test_micro_batches_of_one_row_give_the_weights_of_exact_mode(
     base: Base, job: LoraJob, tmp_path: Path
 ) -> None:
     # Exact mode pads to the job's longest row allowed; so rows of one length pass in one shape.
@@ -124,7 +124,8 @@ def test_micro_batches_of_one_row_give_the_bits_of_exact_mode(
     node.train({even.id: 10**6}, lambda progress: None)
     trainer = new_trainer(base, even, tmp_path / "elastic", 1)
     train_with(trainer, [GradientWorker(base, even) for _ in range(2)], stream(1))
-    assert is_same(weights_of(trainer), node.weights(even.id))
+    # Not the same bits on every processor: exact mode adds up gradients of rows within a product.
+    assert_close(weights_of(trainer), node.weights(even.id))
 
 
 @pytest.mark.slow

@@ -108,4 +108,4 @@ def created_event(zone: str, log: EventLog) -> ZoneEvent | None:
 def read_event(row: EventRow) -> ZoneEvent:
     """Decode an event of the log."""
     body = orjson.loads(row.body)
-    return ZoneEvent(row.seq, row.zone, row.slot, row.at, row.type, row.job, body)
+    return ZoneEvent(row.seq, row.zone, row.slot, row.at, row.type, row.job, body, row.version)
