@@ -742,7 +742,5 @@ def test_roles_open_what_they_are_for(served: Served) -> None:
         assert (
             http.post("/v1/keys", json={"user": "operator", "role": "operator"}).status_code == 403
         )
-    with served.http(served.key("mender", Role.VENDOR)) as http:
-        assert http.get("/v1/files").status_code == 403
     with served.http(served.operator) as http:
         assert http.get("/v1/users").status_code == 200

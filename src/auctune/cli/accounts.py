@@ -157,9 +157,7 @@ def add_key(
         str, typer.Argument(metavar="USER", help="Owner of the key.", show_default=False)
     ],
     *,
-    role: Annotated[
-        str, typer.Option(metavar="ROLE", help="Role: user, operator or vendor.")
-    ] = "user",
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Role: user or operator.")] = "user",
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the key.")] = None,
     budget: Budget = None,
     terms: DefaultTermOptions,

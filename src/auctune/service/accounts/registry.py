@@ -47,8 +47,6 @@ class Role(StrEnum):
     """Submits jobs; sees its own jobs and files only."""
     OPERATOR = "operator"
     """Manages the service; sees everything."""
-    VENDOR = "vendor"
-    """Sees its own repair orders."""
 
 
 @dataclass(frozen=True, slots=True)

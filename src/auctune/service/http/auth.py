@@ -7,7 +7,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from starlette.types import Scope
 
-from auctune.service.accounts.registry import Principal, Role
+from auctune.service.accounts.registry import Principal
 from auctune.service.http.errors import ApiError, retry_after
 from auctune.service.service import Service
 
@@ -58,10 +58,8 @@ def count_request(scope: Scope, service: Service, who: Principal) -> None:
 
 
 def authenticate_user(request: Request) -> Principal:
-    """Return the sender that `RequestMiddleware` has authenticated; raise 403 for a vendor."""
+    """Return the sender that `RequestMiddleware` has authenticated."""
     who: Principal = request.scope[_PRINCIPAL]
-    if who.role is Role.VENDOR:
-        raise ApiError(403, "needs a user's key; this is a vendor's key", "forbidden")
     return who
 
 

@@ -7,7 +7,6 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from auctune.service.accounts.registry import Role
 from auctune.service.http.auth import count_request
 from auctune.service.http.errors import retry_after
 from auctune.service.page.auth import (
@@ -46,9 +45,6 @@ async def sign_in(request: Request) -> Response:
     who = context.service.accounts.authenticate(secret)
     if who is None:
         return _refuse(request, place)
-    if who.role is Role.VENDOR:
-        wrong = "This key is a vendor's; the page is for users and operators."
-        return render_anonymous("sign_in.html", 403, next=place, wrong=wrong)
     count_request(request.scope, context.service, who)
     context.sessions.delete(cookie_of(request))
     answer = RedirectResponse(place, 303)

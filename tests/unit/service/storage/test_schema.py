@@ -1,12 +1,13 @@
 """Migrations: where they lead, and what a database of another release is told."""
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, select, text
 from sqlalchemy.exc import DBAPIError
 
 from auctune.domain import InputError
@@ -15,7 +16,15 @@ from auctune.service.storage import EventLog, Queries, Store, open_store, upgrad
 from auctune.service.storage.engine import _MIGRATIONS
 from auctune.service.storage.event_log import VERSION, log_versions
 from auctune.service.storage.queries import metadata_rows
-from auctune.service.storage.tables import entries, events, job_metadata, jobs, metadata
+from auctune.service.storage.tables import (
+    entries,
+    events,
+    job_metadata,
+    jobs,
+    keys,
+    metadata,
+    users,
+)
 from support.old_logs import make_tables, write_old_log
 from support.store_rows import entry_rows, event_row, job_row
 
@@ -26,8 +35,8 @@ SECOND = '''"""Adds a column."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "0007"
+down_revision = "0006"
 
 
 def upgrade() -> None:
@@ -43,7 +52,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "migrations 100%"
     shutil.copytree(_MIGRATIONS, folder)
     monkeypatch.setattr("auctune.service.storage.engine._MIGRATIONS", folder)
-    return folder / "versions" / "r0006_note.py"
+    return folder / "versions" / "r0007_note.py"
 
 
 def differences(store: Store) -> list[object]:
@@ -79,7 +88,7 @@ def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
 ) -> None:
     open_store(database).close()
     next_release.write_text(SECOND)
-    with pytest.raises(InputError, match=r"has tables of revision 0005; .*: auctune db upgrade"):
+    with pytest.raises(InputError, match=r"has tables of revision 0006; .*: auctune db upgrade"):
         open_store(database)
     upgrade(database)
     with open_store(database) as store:
@@ -122,6 +131,29 @@ def test_an_upgrade_sums_accounts_and_finds_jobs_without_metadata(database: str)
         assert differences(store) == []
 
 
+def test_an_upgrade_revokes_the_keys_that_vendors_had(database: str) -> None:
+    make_tables(database, "0005")
+    engine = create_engine(database)
+    with engine.begin() as connection:
+        connection.execute(users.insert(), {"id": "ada", "created_at": 1.0, "body": b"{}"})
+        for id_, role, revoked in (
+            ("a", "vendor", None),
+            ("b", "vendor", 5.0),
+            ("c", "user", None),
+        ):
+            row = {"id": id_, "hash": id_, "prefix": "sk", "user": "ada", "role": role}
+            row |= {"created_at": 1.0, "revoked_at": revoked, "body": b"{}"}
+            connection.execute(keys.insert(), row)
+    engine.dispose()
+    upgrade(database)
+    with open_store(database) as store:
+        found = store.writer.execute(select(keys.c.id, keys.c.role, keys.c.revoked_at)).all()
+        assert {row.role for row in found} == {"user"}
+        revoked_at = {row.id: row.revoked_at for row in found}
+        assert revoked_at == {"a": revoked_at["a"], "b": 5.0, "c": None}
+        assert revoked_at["a"] == pytest.approx(time.time(), abs=600)
+
+
 def test_a_log_from_before_version_11_is_refused_and_stays_as_it_was(database: str) -> None:
     write_old_log(database, 10)
     for _ in range(2):
@@ -143,7 +175,7 @@ def test_a_database_of_a_later_release_is_refused(database: str, next_release: P
     open_store(database).close()
     next_release.unlink()
     for act in (open_store, upgrade):
-        with pytest.raises(InputError, match="has tables of revision 0006; expected at most 0005"):
+        with pytest.raises(InputError, match="has tables of revision 0007; expected at most 0006"):
             act(database)
 
 

@@ -64,7 +64,7 @@ class KeyBody(BaseModel):
     model_config = FORBID_EXTRA
 
     user: Name
-    role: Literal["user", "operator", "vendor"] = "user"
+    role: Literal["user", "operator"] = "user"
     name: Annotated[str, StringConstraints(max_length=64)] = ""
     budget: BudgetBody | None = None
     default_terms: DefaultTerms | None = None
