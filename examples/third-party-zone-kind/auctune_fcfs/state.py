@@ -10,10 +10,27 @@ from auctune.domain import Money, Reason
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, JobReadModel
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventData, JobDecided, JobPaused, JobTrained, Size
+from auctune.service.zones.core.events import (
+    EventData,
+    JobDecided,
+    JobPaused,
+    JobTrained,
+    Size,
+    adapter,
+)
 from auctune.service.zones.core.job import PendingJob, Phase, Progress, SlotJob
 from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, PrepaidProjection
 from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FcfsDecision:
+    """Decision on a job; `payment` is 0 if it is rejected."""
+
+    admitted: bool
+    reason: Reason | None
+    price: Money
+    payment: Money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +42,6 @@ class FcfsDecided(JobDecided):
         deadline: unix time.
         num_slots: estimated duration alone on a node.
         finish: slot in which it is expected to finish behind the queue.
-        decision: admitted, reason, price and payment.
         earliest: `finish`, if that is too late.
         budget_remaining: remaining budget, if the price is above it.
     """
@@ -34,13 +50,13 @@ class FcfsDecided(JobDecided):
     deadline: float
     num_slots: int
     finish: int
-    decision: Record
+    decision: FcfsDecision
     earliest: int | None
     budget_remaining: Money | None
 
     @property
     def is_admitted(self) -> bool:
-        return bool(self.decision["admitted"])
+        return self.decision.admitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +73,13 @@ class FcfsJob(SlotJob):
     """An admitted job.
 
     Attributes:
-        decision: as recorded.
         deadline: unix time.
         num_slots: estimated duration alone on a node.
         finish: slot in which it was expected to finish when it was admitted.
         node: on which it trains; `None` while it waits.
     """
 
-    decision: Record
+    decision: FcfsDecision
     deadline: float
     num_slots: int
     finish: int
@@ -72,7 +87,7 @@ class FcfsJob(SlotJob):
 
     @property
     def payment(self) -> Money:
-        return Money(self.decision["payment"])
+        return self.decision.payment
 
     @property
     def remaining_slots(self) -> int:
@@ -106,7 +121,7 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
     def job_fields(self, job: FcfsJob) -> Record:
         return {
             "size": job.size.to_record(),
-            "decision": job.decision,
+            "decision": adapter(FcfsDecision).dump_python(job.decision, mode="json"),
             "finish": job.finish,
             "node": job.node,
         }

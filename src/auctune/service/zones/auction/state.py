@@ -14,7 +14,6 @@ import base64
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
@@ -29,13 +28,10 @@ from auctune.domain import (
     EnergyForecast,
     Event,
     Money,
-    Node,
     NodeLost,
     NodeReturned,
-    NodeType,
     Offered,
     PricesLearned,
-    Quote,
     Reason,
     Released,
     RepeatedEnergy,
@@ -44,7 +40,13 @@ from auctune.domain import (
     Task,
     round_money,
 )
-from auctune.engine.records import decision_record, read_decision
+from auctune.engine.records import (
+    CellsField,
+    DecisionField,
+    ScheduleField,
+    cell_records,
+    decision_record,
+)
 from auctune.registry import build
 from auctune.service.datasets.repairer import Repair
 from auctune.service.ledger import energy_cost, vendor_cost
@@ -59,6 +61,7 @@ from auctune.service.zones.core.events import (
     JobTrained,
     Size,
     SlotStarted,
+    adapter,
 )
 from auctune.service.zones.core.job import GivenUp, PendingJob, Phase, Progress, SlotJob
 from auctune.service.zones.core.projection import (
@@ -69,75 +72,13 @@ from auctune.service.zones.core.projection import (
 )
 from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
 
+_TASK = adapter(Task)
+
 
 def task_record(task: Task) -> Record:
-    """All fields of a task; money as text."""
-    return {
-        "id": task.id,
-        "arrival": task.arrival,
-        "deadline": task.deadline,
-        "work": task.work,
-        "memory_gb": task.memory_gb,
-        "bid": str(task.bid),
-        "throughput": dict(task.throughput),
-        "quotes": [
-            {"vendor": quote.vendor, "price": str(quote.price), "delay": quote.delay}
-            for quote in task.quotes
-        ],
-        "owner": task.owner,
-        "budget": None if task.budget is None else str(task.budget),
-    }
-
-
-def read_task(record: Record) -> Task:
-    """The task that `task_record` wrote."""
-    return Task(
-        id=record["id"],
-        arrival=record["arrival"],
-        deadline=record["deadline"],
-        work=record["work"],
-        memory_gb=record["memory_gb"],
-        bid=Decimal(record["bid"]),
-        throughput=record["throughput"],
-        quotes=tuple(
-            Quote(quote["vendor"], Decimal(quote["price"]), quote["delay"])
-            for quote in record["quotes"]
-        ),
-        owner=record["owner"],
-        budget=None if record["budget"] is None else Decimal(record["budget"]),
-    )
-
-
-def cluster_record(cluster: Cluster) -> Record:
-    """All fields of a cluster."""
-    return {
-        "slots": cluster.slots,
-        "slot_seconds": cluster.slot_seconds,
-        "base_memory_gb": cluster.base_memory_gb,
-        "node_types": {
-            name: {
-                "compute": kind.compute,
-                "memory_gb": kind.memory_gb,
-                "energy_cost": list(kind.energy_cost),
-            }
-            for name, kind in cluster.node_types.items()
-        },
-        "nodes": [{"id": node.id, "type": node.type} for node in cluster.nodes],
-    }
-
-
-def read_cluster(record: Record) -> Cluster:
-    """The cluster that `cluster_record` wrote."""
-    return Cluster(
-        slots=record["slots"],
-        slot_seconds=record["slot_seconds"],
-        base_memory_gb=record["base_memory_gb"],
-        node_types={
-            name: NodeType(kind["compute"], kind["memory_gb"], tuple(kind["energy_cost"]))
-            for name, kind in record["node_types"].items()
-        },
-        nodes=tuple(Node(node["id"], node["type"]) for node in record["nodes"]),
-    )
+    """All fields of a task but `operating_cost`, which follows from the supply."""
+    record: Record = _TASK.dump_python(task, mode="json", exclude={"operating_cost"})
+    return record
 
 
 # The repair of a job's data: vendor, price, due slot.
@@ -205,16 +146,6 @@ class AuctionJob(SlotJob):
         return self.task.arrival if self.repair is None else self.repair.ready
 
 
-def cell_records(cells: tuple[Cell, ...]) -> list[Record]:
-    """Cells as plain values."""
-    return [{"slot": cell.slot, "node": cell.node} for cell in cells]
-
-
-def read_cells(records: list[Record]) -> tuple[Cell, ...]:
-    """The cells that `cell_records` wrote."""
-    return tuple(Cell(record["slot"], record["node"]) for record in records)
-
-
 class AuctionEventType(StrEnum):
     """Types of events of auction zones only."""
 
@@ -244,7 +175,27 @@ def _read_array(record: Record) -> Any:
 
 
 Array = Annotated[Any, PlainValidator(_read_array), PlainSerializer(_write_array)]
-Cells = Annotated[tuple[Cell, ...], PlainValidator(read_cells), PlainSerializer(cell_records)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """Request to the mechanism for cells.
+
+    Attributes:
+        work: samples that they are to train.
+        first: the first slot that they may be in.
+    """
+
+    work: float
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLine:
+    """Line of a menu that its owner accepted."""
+
+    deadline: int
+    schedule: ScheduleField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,16 +227,16 @@ class AuctionDecided(JobDecided):
         offers: vendors' ids of their offers, by vendor.
         decision: of the mechanism, or over the budget.
         earliest: as of `earliest_feasible_slot`.
-        line: deadline and schedule of the accepted line of a menu, or None.
+        line: of a menu, or None for a bid.
     """
 
     size: Size
-    task: Annotated[Task, PlainValidator(read_task), PlainSerializer(task_record)]
+    task: Annotated[Task, PlainSerializer(task_record)]
     offers: dict[str, str] = field(default_factory=dict)
-    decision: Annotated[Decision, PlainValidator(read_decision), PlainSerializer(decision_record)]
+    decision: DecisionField
     budget_remaining: Money | None
     earliest: int | None
-    line: Record | None = None
+    line: AcceptedLine | None = None
 
     @property
     def is_admitted(self) -> bool:
@@ -320,14 +271,14 @@ class CellsReleased(EventData):
 
     Attributes:
         given_up, found: cells; none were found.
-        plan: work and first slot that cells were sought for, or None if none were sought.
+        plan: None if no cells were sought.
     """
 
     type = AuctionEventType.RELEASED
 
-    given_up: Cells
-    found: Cells = ()
-    plan: Record | None = None
+    given_up: CellsField
+    found: CellsField = ()
+    plan: PlanRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,18 +287,18 @@ class CellsReplanned(EventData):
 
     type = AuctionEventType.REPLANNED
 
-    given_up: Cells
-    found: Cells
+    given_up: CellsField
+    found: CellsField
     why: str
-    plan: Record | None
+    plan: PlanRequest | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuctionPaused(JobPaused):
     """A job was paused, and released its cells; `given_up_for` is what they were worth."""
 
-    given_up: Cells
-    found: Cells = ()
+    given_up: CellsField
+    found: CellsField = ()
     given_up_for: GivenUp | None
 
 
@@ -355,9 +306,9 @@ class AuctionPaused(JobPaused):
 class AuctionResumed(JobResumed):
     """A job was resumed, and got cells."""
 
-    given_up: Cells = ()
-    found: Cells
-    plan: Record | None
+    given_up: CellsField = ()
+    found: CellsField
+    plan: PlanRequest | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -478,7 +429,7 @@ class AuctionState(SlotJobState[AuctionJob]):
     projection: ClassVar[AuctionProjection] = AuctionProjection()
 
     jobs: dict[str, AuctionJob] = field(default_factory=dict)
-    cluster: Annotated[Cluster, PlainValidator(read_cluster), PlainSerializer(cluster_record)]
+    cluster: Cluster
     lost: Names = field(default_factory=set)
     drained: Names = field(default_factory=set)
     energy: dict[str, list[float]] = field(default_factory=dict)
@@ -634,7 +585,8 @@ def empty_model(opened: Mapping[str, Any], energy: EnergyForecast | None = None)
     `energy` is what slots cost that are not recorded yet, or None to repeat the first window.
     """
     mechanism = build_mechanism(opened, opened["mechanism"], opened["settings"], energy)
-    return ZoneModel(AuctionState(cluster=read_cluster(opened["cluster"])), mechanism)
+    cluster = adapter(Cluster).validate_python(opened["cluster"])
+    return ZoneModel(AuctionState(cluster=cluster), mechanism)
 
 
 def build_mechanism(
@@ -644,7 +596,7 @@ def build_mechanism(
     energy: EnergyForecast | None = None,
 ) -> Admission:
     """Return a mechanism for the empty market of a zone, otherwise as `empty_model`."""
-    cluster = read_cluster(opened["cluster"])
+    cluster = adapter(Cluster).validate_python(opened["cluster"])
     if energy is None and window_rolls(opened):
         energy = RepeatedEnergy(cluster)
     return build(name, cluster, settings, energy=energy)

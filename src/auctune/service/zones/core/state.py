@@ -222,7 +222,7 @@ class SlotJobState(SlottedState[SJ]):
         job.progress = job.progress.after(data.result)
         job.last_reported_slot = data.slot
         job.out_of_memory.clear()
-        if data.result["state"] == "done":
+        if data.result.state == "done":
             job.phase = Phase.TRAINED
         elif job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PlainSerializer
+from pydantic_core import to_jsonable_python
 
 from auctune.domain import InputError, Money, Reason
 from auctune.domain.data_size import DataSize
@@ -34,6 +35,7 @@ from auctune.edge import (
     SiteReturned,
     SlotPlan,
 )
+from auctune.engine.edge.edge_folder import SummaryField
 from auctune.engine.edge.records import DecisionField, JobField, PlanField, plan_record, read_job
 from auctune.service.config.edge import read_supply
 from auctune.service.datasets.training_data import FileSizes
@@ -183,6 +185,19 @@ def _files(submission: Submission) -> Iterator[tuple[str, str]]:
         yield submission.training.validation, "validation_file"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeBidDecision:
+    """Decision on a bid; see `EdgeDecision` and `EdgeOutcome`."""
+
+    admitted: bool
+    reason: Reason | None
+    payment: Money
+    price: Money | None
+    value: float | None
+    surplus: float | None
+    finish: int | None
+
+
 @dataclass(kw_only=True)
 class EdgeJobState(PrepaidJob):
     """An admitted job of an edge zone.
@@ -191,7 +206,6 @@ class EdgeJobState(PrepaidJob):
         facts: of its data.
         job: as it was offered to the mechanism.
         deadline_slot: the last slot in which it is in time.
-        decision: as recorded.
         plan: slots that are trained, and those to come.
         trained: slots whose results are recorded.
         steps: of the optimizer so far.
@@ -202,7 +216,7 @@ class EdgeJobState(PrepaidJob):
     facts: SiteDatasets
     job: JobField
     deadline_slot: int
-    decision: dict[str, Any]
+    decision: EdgeBidDecision
     plan: PlanField
     trained: list[int] = field(default_factory=list)
     steps: int = 0
@@ -211,7 +225,7 @@ class EdgeJobState(PrepaidJob):
 
     @property
     def payment(self) -> Money:
-        return Money(self.decision["payment"])
+        return self.decision.payment
 
     @property
     def total_rows(self) -> int:
@@ -282,22 +296,22 @@ class EdgeDecided(JobDecided):
     """A bid was decided on: `EdgeOffered` of the mechanism.
 
     Attributes:
-        size: rows and mean_tokens of the data.
+        size: of the data.
         facts: of the data.
         job: as it was offered.
         deadline_slot: the last slot in which it is in time.
-        decision: admitted, reason, payment, price, value, surplus, finish.
+        decision: of the mechanism, or over the budget.
         answer: of the mechanism.
         line: finish of the accepted line of a menu, or None.
         earliest: slot by whose end a job could finish that misses its deadline, or None.
         budget_remaining: remaining budget of the owner, if the price was above it.
     """
 
-    size: Record
+    size: Size
     facts: SiteDatasets
     job: JobField
     deadline_slot: int
-    decision: Record
+    decision: EdgeBidDecision
     answer: DecisionField
     line: int | None
     earliest: int | None
@@ -310,13 +324,9 @@ class EdgeDecided(JobDecided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeTrained(JobTrained):
-    """A slot of a job was trained.
+    """A slot of a job was trained, with this outcome; the losses of its steps are in `result`."""
 
-    Attributes:
-        outcome: steps, samples and traffic of the slot.
-    """
-
-    outcome: Record
+    outcome: SummaryField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -436,7 +446,7 @@ class EdgeProjection(PrepaidProjection[EdgeJobState]):
     def job_fields(self, job: EdgeJobState) -> Record:
         return {
             "size": job.facts.size.to_record(),
-            "decision": job.decision,
+            "decision": to_jsonable_python(job.decision),
             "facts": adapter(SiteDatasets).dump_python(job.facts, mode="json"),
             "plan": plan_record(job.plan),
             "trained": list(job.trained),
@@ -556,8 +566,8 @@ class EdgeState(SlottedState[EdgeJobState]):
         assert data.slot not in job.trained, data.slot
         job.trained.append(data.slot)
         job.out_of_memory.clear()
-        job.steps = outcome["steps"]
-        job.transferred_mb += (outcome["chunk_bytes"] + outcome["parameter_bytes"]) / 1e6
+        job.steps = outcome.steps
+        job.transferred_mb += (outcome.chunk_bytes + outcome.parameter_bytes) / 1e6
         job.progress = job.progress.after(data.result)
         if job.is_trained:
             job.phase = Phase.TRAINED

@@ -43,6 +43,7 @@ from auctune.service.zones.core.events import (
 from auctune.service.zones.core.job import (
     Estimate,
     Meter,
+    MeteredDecision,
     MeteredJob,
     PendingJob,
     Phase,
@@ -192,6 +193,13 @@ class Departure:
     best: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareDecision(MeteredDecision):
+    """Decision on a job."""
+
+    target_loss: float
+
+
 @dataclass(kw_only=True)
 class TimeshareJob(MeteredJob):
     """An admitted job of a timeshare zone. Its number of rows is unknown: progress counts to 0.
@@ -207,6 +215,7 @@ class TimeshareJob(MeteredJob):
         departure: how it left the pool, or None.
     """
 
+    decision: TimeshareDecision
     size: DataSize
     target_loss: float
     deadline_unit: int
@@ -267,23 +276,22 @@ class TimeshareBid(ZoneBid):
     estimate_inputs: EstimateInputs
 
 
-def decision_record(
+def decide(
     estimate: Estimate | None, cap: Money, left: Money | None, target_loss: float
-) -> dict[str, Any]:
-    """Decide on a job, and return the `decision` of its event.
+) -> TimeshareDecision:
+    """Decide on a job.
 
     `left` is what remains of the owner's budget; without an estimate the job is rejected.
     """
     reserved = reserved_amount(cap, left)
     admitted = reserved > ZERO or cap == ZERO
-    return {
-        "admitted": admitted,
-        "reason": None if admitted else Reason.OVER_BUDGET,
-        "max_cost": str(reserved if admitted else cap),
-        "min_max_cost": None,
-        "estimate": to_jsonable_python(estimate),
-        "target_loss": target_loss,
-    }
+    return TimeshareDecision(
+        admitted=admitted,
+        reason=None if admitted else Reason.OVER_BUDGET,
+        max_cost=reserved if admitted else cap,
+        estimate=estimate,
+        target_loss=target_loss,
+    )
 
 
 def charge_amount(seconds: float, price: Money, left: Money) -> Money:
@@ -313,6 +321,7 @@ class TimeshareEventType(StrEnum):
 class TimeshareDecided(MeteredDecided):
     """A job was decided on; its target is to be reached by the beginning of `deadline_unit`."""
 
+    decision: TimeshareDecision
     deadline_unit: int
     estimate_inputs: EstimateInputs
 
@@ -514,7 +523,7 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
     def job_fields(self, job: TimeshareJob) -> Record:
         return {
             "size": job.size.to_record(),
-            "decision": job.decision,
+            "decision": to_jsonable_python(job.decision),
             "meter": to_jsonable_python(job.meter),
             "target": {
                 "target_loss": job.target_loss,
@@ -586,13 +595,14 @@ class TimeshareState(ZoneState[TimeshareJob]):
         return super().evolve(event, data)
 
     def admit(self, event: ZoneEvent, data: TimeshareDecided, pending: PendingJob) -> TimeshareJob:
+        assert data.decision.max_cost is not None
         return TimeshareJob(
             **vars(pending),
             size=data.size,
             decision=data.decision,
-            target_loss=data.decision["target_loss"],
+            target_loss=data.decision.target_loss,
             deadline_unit=data.deadline_unit,
-            meter=Meter(pending.owner, Money(data.decision["max_cost"])),
+            meter=Meter(pending.owner, data.decision.max_cost),
         )
 
     def _end(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:
