@@ -16,10 +16,15 @@ from auctune.service.zones.core.events import (
     JobPaused,
     JobTrained,
     Size,
-    adapter,
 )
 from auctune.service.zones.core.job import PendingJob, Phase, Progress, SlotJob
-from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, PrepaidProjection
+from auctune.service.zones.core.projection import (
+    COMMON_MESSAGES,
+    EventMessage,
+    JobRow,
+    PrepaidProjection,
+    PrepaidRow,
+)
 from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
 
 
@@ -96,14 +101,19 @@ class FcfsJob(SlotJob):
         return max(1, math.ceil(self.num_slots * remaining))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FcfsRow(PrepaidRow):
+    """Row of a job: fields of the same names as those of the job or of the decision on it."""
+
+    decision: FcfsDecision | None = None
+    finish: int | None = None
+    node: str | None = None
+
+
 class FcfsProjection(PrepaidProjection[FcfsJob]):
     """Projection of a job for the API."""
 
-    default_fields: ClassVar[Record] = {
-        **PrepaidProjection.default_fields,
-        "finish": None,
-        "node": None,
-    }
+    row: ClassVar[type[JobRow]] = FcfsRow
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "it takes longer than its deadline allows, even alone",
         Reason.NO_CAPACITY: "the jobs before it leave too little time before its deadline",
@@ -117,18 +127,6 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
             EventType.DECIDED: EventMessage(self.decision_message),
             FcfsStarted.type: EventMessage(lambda body: f"Trains on {body['node']}"),
         }
-
-    def job_fields(self, job: FcfsJob) -> Record:
-        return {
-            "size": job.size.to_record(),
-            "decision": adapter(FcfsDecision).dump_python(job.decision, mode="json"),
-            "finish": job.finish,
-            "node": job.node,
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        names = ("size", "decision", "finish", "earliest", "budget_remaining")
-        return {name: body[name] for name in names}
 
     def market(self, row: JobReadModel, clock: SlotClock) -> Record:
         return {**self.market_fields(row), **self.price_fields(row, clock)}

@@ -1,13 +1,6 @@
 """State of an auction zone: its jobs, events, state and rows.
 
-Cells, tasks and arrays are recorded without loss. Besides the fields of all kinds a job's row has:
-
-| key | value |
-| --- | --- |
-| task, cells | the offered task, and the current plan |
-| earliest | slot by whose end a job could finish that was too late for its deadline |
-| budget_remaining | remaining budget of its owner, if the price was above it |
-| vendor, repaired | vendor of the repair of its data, and id of the repaired file |
+Cells, tasks and arrays are recorded without loss.
 """
 
 import base64
@@ -44,8 +37,6 @@ from auctune.engine.records import (
     CellsField,
     DecisionField,
     ScheduleField,
-    cell_records,
-    decision_record,
 )
 from auctune.registry import build
 from auctune.service.datasets.repairer import Repair
@@ -67,18 +58,20 @@ from auctune.service.zones.core.job import GivenUp, PendingJob, Phase, Progress,
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
+    JobRow,
     PrepaidProjection,
+    PrepaidRow,
     replanned_message,
 )
 from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
 
-_TASK = adapter(Task)
-
-
-def task_record(task: Task) -> Record:
-    """All fields of a task but `operating_cost`, which follows from the supply."""
-    record: Record = _TASK.dump_python(task, mode="json", exclude={"operating_cost"})
-    return record
+# What a task costs in a slot follows from the supply.
+TaskField = Annotated[
+    Task,
+    PlainSerializer(
+        lambda task: adapter(Task).dump_python(task, mode="json", exclude={"operating_cost"})
+    ),
+]
 
 
 # The repair of a job's data: vendor, price, due slot.
@@ -120,6 +113,10 @@ class AuctionJob(SlotJob):
     @property
     def payment(self) -> Money:
         return self.decision.payment
+
+    @property
+    def vendor(self) -> str | None:
+        return None if self.repair is None else self.repair.vendor
 
     @property
     def needs_repair(self) -> bool:
@@ -231,7 +228,7 @@ class AuctionDecided(JobDecided):
     """
 
     size: Size
-    task: Annotated[Task, PlainSerializer(task_record)]
+    task: TaskField
     offers: dict[str, str] = field(default_factory=dict)
     decision: DecisionField
     budget_remaining: Money | None
@@ -241,6 +238,14 @@ class AuctionDecided(JobDecided):
     @property
     def is_admitted(self) -> bool:
         return self.decision.admitted
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return () if self.decision.schedule is None else self.decision.schedule.cells
+
+    @property
+    def vendor(self) -> str | None:
+        return None if self.decision.schedule is None else self.decision.schedule.vendor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,19 +336,28 @@ class NodeUp(EventData):
     node: str
 
 
-_DECISION_FIELDS = ("size", "task", "decision", "earliest", "budget_remaining")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuctionRow(PrepaidRow):
+    """Row of a job.
+
+    Attributes:
+        task: as it was offered.
+        cells: the current plan.
+        vendor: of the repair of its data, or None.
+        repaired: id of the repaired file, or None.
+    """
+
+    decision: DecisionField | None = None
+    task: TaskField | None = None
+    cells: CellsField = ()
+    vendor: str | None = None
+    repaired: str | None = None
 
 
 class AuctionProjection(PrepaidProjection[AuctionJob]):
     """Projection of an auction's jobs."""
 
-    default_fields: ClassVar[Record] = {
-        **PrepaidProjection.default_fields,
-        "task": None,
-        "cells": [],
-        "vendor": None,
-        "repaired": None,
-    }
+    row: ClassVar[type[JobRow]] = AuctionRow
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "no node could finish it by its deadline, even if all were "
         "free",
@@ -360,21 +374,6 @@ class AuctionProjection(PrepaidProjection[AuctionJob]):
             AuctionEventType.VENDOR_CHANGED: EventMessage(_vendor_changed, "warn"),
             AuctionEventType.REPLANNED: EventMessage(replanned_message, "warn"),
         }
-
-    def job_fields(self, job: AuctionJob) -> Record:
-        return {
-            "size": job.size.to_record(),
-            "task": task_record(job.task),
-            "decision": decision_record(job.decision),
-            "cells": cell_records(job.cells),
-            "vendor": None if job.repair is None else job.repair.vendor,
-            "repaired": job.repaired,
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        fields = {name: body.get(name) for name in _DECISION_FIELDS}
-        plan = body["decision"]["schedule"]
-        return fields if plan is None else fields | plan
 
     def market(self, row: JobReadModel, clock: SlotClock) -> Record:
         body, task = row.body, row.body["task"]

@@ -307,6 +307,11 @@ class OpenJob(PendingJob, ABC):
     notes: list[str] = field(default_factory=list)
     last_event_seq: int = 0
 
+    @property
+    def state(self) -> str:
+        """State in the job's row."""
+        return self.phase.value
+
     @abstractmethod
     def admission_entries(self) -> tuple[Entry, ...]:
         """Return the ledger entries of its admission."""

@@ -125,7 +125,7 @@ class ZoneState(ABC, Generic[J]):
         if earlier is not None:
             pending = replace(pending, seq=earlier.seq, created_at=earlier.created_at)
         if not data.is_admitted:
-            return Effects((self.projection.rejected(event, pending),))
+            return Effects((self.projection.rejected(event, pending, data),))
         job = self.admit(event, data, pending)
         self.jobs[job.id] = job
         return Effects((self.projection.open(event, job),), job.admission_entries())

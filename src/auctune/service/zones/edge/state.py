@@ -1,16 +1,4 @@
-"""State of an edge zone: data sets, jobs, events, state and rows.
-
-Besides the fields of all kinds a job's row has:
-
-| key | value |
-| --- | --- |
-| facts | rows by site, and the size of the data |
-| plan | slots that are trained and those to come, with the traffic of each |
-| trained | slots whose results are recorded |
-| failed_slots, transferred_mb | number of failed slots, and data transferred between sites |
-| earliest | slot by whose end a job could finish that was too late for its deadline |
-| budget_remaining | remaining budget of its owner, if the price was above it |
-"""
+"""State of an edge zone: data sets, jobs, events, state and rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +6,6 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PlainSerializer
-from pydantic_core import to_jsonable_python
 
 from auctune.domain import InputError, Money, Reason
 from auctune.domain.data_size import DataSize
@@ -36,7 +23,7 @@ from auctune.edge import (
     SlotPlan,
 )
 from auctune.engine.edge.edge_folder import SummaryField
-from auctune.engine.edge.records import DecisionField, JobField, PlanField, plan_record, read_job
+from auctune.engine.edge.records import DecisionField, JobField, PlanField, read_job
 from auctune.service.config.edge import read_supply
 from auctune.service.datasets.training_data import FileSizes
 from auctune.service.files.repository import FileRecord, FileRepository
@@ -54,13 +41,14 @@ from auctune.service.zones.core.events import (
     JobTrained,
     Size,
     SlotStarted,
-    adapter,
 )
 from auctune.service.zones.core.job import GivenUp, PendingJob, Phase, PrepaidJob, Progress
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
+    JobRow,
     PrepaidProjection,
+    PrepaidRow,
     replanned_message,
 )
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
@@ -228,6 +216,10 @@ class EdgeJobState(PrepaidJob):
         return self.decision.payment
 
     @property
+    def size(self) -> DataSize:
+        return self.facts.size
+
+    @property
     def total_rows(self) -> int:
         """Rows to train, over all epochs."""
         return self.facts.size.rows * self.training.epochs
@@ -320,6 +312,10 @@ class EdgeDecided(JobDecided):
     @property
     def is_admitted(self) -> bool:
         return self.answer.admitted
+
+    @property
+    def plan(self) -> EdgePlan:
+        return EdgePlan(()) if self.answer.plan is None else self.answer.plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,21 +410,23 @@ class SiteUp(EventData):
     site: str
 
 
-_DECISION_FIELDS = ("size", "decision", "facts", "earliest", "budget_remaining")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeRow(PrepaidRow):
+    """Row of a job; see `EdgeJobState`."""
+
+    decision: EdgeBidDecision | None = None
+    facts: SiteDatasets | None = None
+    plan: PlanField = field(default_factory=lambda: EdgePlan(()))
+    trained: list[int] = field(default_factory=list)
+    failed_slots: int = 0
+    transferred_mb: float = 0.0
 
 
 class EdgeProjection(PrepaidProjection[EdgeJobState]):
     """Projection of edge jobs."""
 
     validates_each_slot: ClassVar[bool] = True
-    default_fields: ClassVar[Record] = {
-        **PrepaidProjection.default_fields,
-        "facts": None,
-        "plan": [],
-        "trained": [],
-        "failed_slots": 0,
-        "transferred_mb": 0.0,
-    }
+    row: ClassVar[type[JobRow]] = EdgeRow
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "the sites could not train it by its deadline, even if all of "
         "them were free",
@@ -442,22 +440,6 @@ class EdgeProjection(PrepaidProjection[EdgeJobState]):
             EventType.DECIDED: EventMessage(self.decision_message),
             EdgeEventType.REPLANNED: EventMessage(replanned_message, "warn"),
         }
-
-    def job_fields(self, job: EdgeJobState) -> Record:
-        return {
-            "size": job.facts.size.to_record(),
-            "decision": to_jsonable_python(job.decision),
-            "facts": adapter(SiteDatasets).dump_python(job.facts, mode="json"),
-            "plan": plan_record(job.plan),
-            "trained": list(job.trained),
-            "failed_slots": job.failed_slots,
-            "transferred_mb": job.transferred_mb,
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        plan = body["answer"]["plan"]
-        fields = {name: body[name] for name in _DECISION_FIELDS}
-        return {**fields, "plan": [] if plan is None else plan}
 
     def has_started(self, job: EdgeJobState) -> bool:
         return bool(job.trained)

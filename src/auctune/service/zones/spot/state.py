@@ -6,13 +6,6 @@ job would reach a cap just above it and be charged for nothing; with the worst c
 would be admitted. At 0.9 owners can compare the cost with the prices of other zones.
 
 A job's own slots are numbered from its first slot. Prices are relative to the on-demand price.
-Besides the fields of all kinds a job's row has:
-
-| key | value |
-| --- | --- |
-| meter | cap and charges |
-| first, deadline_slots | the first slot, and the number of slots up to the deadline |
-| worth | amount, deadline, zero_at, and `reached`: the value when the job finished |
 """
 
 import math
@@ -23,7 +16,6 @@ from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
-from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
@@ -58,7 +50,9 @@ from auctune.service.zones.core.job import (
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
+    JobRow,
     MeteredProjection,
+    MeteredRow,
     Usage,
 )
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
@@ -156,6 +150,10 @@ class SpotJobState(MeteredJob):
     @property
     def total_rows(self) -> int:
         return self.size.total_rows(self.training.epochs)
+
+    @property
+    def deadline_slots(self) -> int:
+        return self.terms.deadline
 
     def num_preempted(self, spot_before: int) -> int:
         """Return how many spot instances of its newest slot are lost if so many are left."""
@@ -373,6 +371,10 @@ class SpotDecided(MeteredDecided):
     unit_price: float
     worth: ReachedValue
 
+    @property
+    def deadline_slots(self) -> int:
+        return self.terms.deadline
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotMetered(JobMetered):
@@ -481,6 +483,16 @@ def _metered(body: Mapping[str, Any]) -> str:
     return f"Slot {body['at']}: {held}, {body['amount']}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotRow(MeteredRow):
+    """Row of a job: its first slot, the number of its slots up to the deadline, and its value."""
+
+    decision: MeteredDecision | None = None
+    first: int | None = None
+    deadline_slots: int | None = None
+    worth: ReachedValue | None = None
+
+
 class SpotProjection(MeteredProjection[SpotJobState]):
     """Projection of spot jobs."""
 
@@ -494,35 +506,11 @@ class SpotProjection(MeteredProjection[SpotJobState]):
             lambda _: "Training is complete; the adapter is being packed"
         ),
     }
-    default_fields: ClassVar[Record] = {
-        **MeteredProjection.default_fields,
-        "first": None,
-        "deadline_slots": None,
-        "worth": None,
-    }
+    row: ClassVar[type[JobRow]] = SpotRow
 
     def usage(self, body: Mapping[str, Any], clock: SlotClock) -> Usage:
         num_instances = body["on_demand"] + body["spot"]
         return Usage(num_instances * body["share"] * clock.slot_seconds, "Instance-Seconds")
-
-    def job_fields(self, job: SpotJobState) -> Record:
-        return {
-            "size": job.size.to_record(),
-            "decision": to_jsonable_python(job.decision),
-            "first": job.first,
-            "deadline_slots": job.terms.deadline,
-            "worth": to_jsonable_python(job.worth),
-            "meter": to_jsonable_python(job.meter),
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        return {
-            "size": body["size"],
-            "decision": body["decision"],
-            "first": body["first"],
-            "deadline_slots": body["terms"]["deadline"],
-            "worth": body["worth"],
-        }
 
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
         return _rejection_reason(body)
