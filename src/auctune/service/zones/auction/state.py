@@ -498,7 +498,7 @@ class AuctionState(SlotJobState[AuctionJob]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: AuctionSlotStarted) -> Effects:  # type: ignore[override]
+    def _slot_began(self, _event: ZoneEvent, data: AuctionSlotStarted) -> Effects:
         self.slot = data.slot
         for name, entered in data.energy_cost.items():
             costs = self.energy[name]
@@ -542,10 +542,10 @@ class AuctionState(SlotJobState[AuctionJob]):
             job.continue_phase(has_trained=bool(job.progress.rows))
         return self.show(event, job)
 
-    def _paused(self, event: ZoneEvent, data: AuctionPaused) -> Effects:  # type: ignore[override]
+    def _job_paused(self, event: ZoneEvent, data: AuctionPaused) -> Effects:
         self._replanned(event, data)
         self.jobs[job_of(event)].given_up = data.given_up_for
-        return super()._paused(event, data)
+        return self._paused(event, data)
 
     def _node_down(self, _event: ZoneEvent, data: NodeDown) -> Effects:
         self.lost.add(data.node)
@@ -560,7 +560,7 @@ class AuctionState(SlotJobState[AuctionJob]):
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
         **SlotJobState.reducers,
-        AuctionSlotStarted: _began,
+        AuctionSlotStarted: _slot_began,
         PricesUpdated: SlotJobState._unchanged,
         AuctionDecided: SlotJobState._decided,
         JobRepaired: _repaired,
@@ -568,7 +568,7 @@ class AuctionState(SlotJobState[AuctionJob]):
         JobTrained: _trained,
         CellsReleased: _replanned,
         CellsReplanned: _replanned,
-        AuctionPaused: _paused,
+        AuctionPaused: _job_paused,
         AuctionResumed: _replanned,
         NodeDown: _node_down,
         NodeUp: _node_up,

@@ -568,11 +568,11 @@ class EdgeState(SlottedState[EdgeJobState]):
         job.continue_phase(has_trained=bool(job.trained))
         return self.show(event, job)
 
-    def _paused(self, event: ZoneEvent, data: EdgePaused) -> Effects:  # type: ignore[override]
+    def _job_paused(self, event: ZoneEvent, data: EdgePaused) -> Effects:
         job = self.jobs[job_of(event)]
         job.release(event.slot, [])
         job.given_up = data.given_up_for
-        return super()._paused(event, data)
+        return self._paused(event, data)
 
     def _site_down(self, _event: ZoneEvent, data: SiteDown) -> Effects:
         self.lost.add(data.site)
@@ -588,7 +588,7 @@ class EdgeState(SlottedState[EdgeJobState]):
         EdgeTrained: _trained,
         PlanReleased: _released,
         PlanReplaced: _replanned,
-        EdgePaused: _paused,
+        EdgePaused: _job_paused,
         EdgeResumed: _replanned,
         SiteDown: _site_down,
         SiteUp: _site_up,

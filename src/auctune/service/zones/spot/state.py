@@ -591,7 +591,7 @@ class SpotState(SlottedState[SpotJobState]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: SpotSlotStarted) -> Effects:  # type: ignore[override]
+    def _slot_began(self, _event: ZoneEvent, data: SpotSlotStarted) -> Effects:
         self.slot = data.slot
         self.slots[self.slot] = SlotStats(self.slot, data.price, data.available)
         while len(self.slots) > MAX_SLOTS:
@@ -653,7 +653,7 @@ class SpotState(SlottedState[SpotJobState]):
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
         **SlottedState.reducers,
-        SpotSlotStarted: _began,
+        SpotSlotStarted: _slot_began,
         SpotDecided: SlottedState._decided,
         SpotMetered: _metered,
         SpotTrained: _trained,
