@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from auctune.domain import Admission, RepeatedEnergy
+from auctune.domain import Admission, RepeatedEnergy, Task
 from auctune.registry import build
 from auctune.replay.auction import AuctionVerifier, outcome_under, recorded_outcome
 from auctune.replay.compare import slot_of
@@ -19,8 +19,8 @@ from auctune.service.zones.auction.state import (
     AuctionEventType,
     AuctionModel,
     AuctionState,
-    read_task,
 )
+from auctune.service.zones.core.events import adapter
 from support.zone_player import ZonePlayer
 from support.zones import MadeUpZone
 
@@ -185,7 +185,7 @@ def test_an_outcome_adds_up() -> None:
     events, made = quiet(5)
     found = recorded_outcome(events, made.supply.cluster, 0)
     admitted = {
-        str(event.job): (read_task(event.body["task"]), _payment(event.body))
+        str(event.job): (adapter(Task).validate_python(event.body["task"]), _payment(event.body))
         for event in events
         if event.type == EventType.DECIDED and event.body["decision"]["admitted"]
     }

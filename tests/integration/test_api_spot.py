@@ -207,10 +207,10 @@ def test_a_job_that_is_late_is_worth_less_and_a_failure_of_ours_is_refunded(serv
     # Half of the time between deadline and nothing.
     finish = (deadline + 300 - clock.slot_start(first)) / SLOT_SECONDS
     send(served, name, run_events.ended(finish))
-    worth = actor(served).submit(lambda zone: zone.state.jobs[name].worth["reached"]).result(60)
-    assert Decimal(worth) == pytest.approx(Decimal(45), abs=Decimal("0.01"))
+    worth = actor(served).submit(lambda zone: zone.state.jobs[name].worth.reached).result(60)
+    assert worth == pytest.approx(Decimal(45), abs=Decimal("0.01"))
     with served.http() as http:
-        assert http.get(f"{JOBS}/{name}").json()["market"]["metered"]["value"] == worth
+        assert http.get(f"{JOBS}/{name}").json()["market"]["metered"]["value"] == str(worth)
     actor(served).submit(lambda zone: zone.fail(name, "service_failed", "ours", None)).result(60)
     with served.http() as http:
         over = http.get(f"{JOBS}/{name}").json()

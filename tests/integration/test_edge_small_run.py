@@ -72,7 +72,7 @@ def test_a_bid_in_a_file_becomes_the_adapter_of_one_worker_and_a_bill(tmp_path: 
     assert state is not None
     np.testing.assert_array_equal(state.tensors["adapter"], alone.tensors["adapter"])
     (bill,) = report.jobs
-    assert (bill.state, bill.finish, bill.slots) == ("done", ended.decision["finish"], 2)
+    assert (bill.state, bill.finish, bill.slots) == ("done", ended.decision.finish, 2)
     # Two chunks cross once, and the one worker is away from its server in both slots.
     assert bill.counted_mb == bill.planned_mb == 2 * MARKET.chunk_mb + 2 * JOB.parameter_mb
     assert json.loads(folder.report.read_bytes())["welfare"] == report.welfare == JOB.value(1)

@@ -26,7 +26,7 @@ def clusters(
         types[f"type{k}"] = NodeType(
             compute=draw(st.sampled_from([4.0, 6.0, 8.0, 10.0])),
             memory_gb=1.0 + draw(st.sampled_from([2.0, 4.0, 8.0])),
-            energy_cost=energy,
+            energy_cost=tuple(energy),
         )
     num_nodes = draw(st.integers(num_types, max(num_types, max_nodes)))
     kinds = [*types, *(draw(st.sampled_from(sorted(types))) for _ in range(num_nodes - num_types))]

@@ -82,7 +82,7 @@ def _clusters(draw: st.DrawFn) -> Cluster:
         name: NodeType(
             compute=draw(st.sampled_from([6.0, 4.0, 10.0])),
             memory_gb=draw(st.sampled_from([3.0, 5.0])),
-            energy_cost=draw(_amounts(slots)),
+            energy_cost=tuple(draw(_amounts(slots))),
         )
         for name in names
     }

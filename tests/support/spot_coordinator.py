@@ -17,6 +17,7 @@ from auctune.engine.spot.job import SpotRunConfig
 from auctune.engine.spot.provider import LocalProvider
 from auctune.engine.spot.state import RowsTrained, SpotEvent, Warned
 from auctune.engine.spot.traces import MarketTrace
+from auctune.service.zones.spot.state import StrategyLabels
 from auctune.spot import SpotFirst, SpotJob
 from auctune.standalone.spot import SpotRunFolder
 from auctune.standalone.spot_inputs import PreparedJob
@@ -68,7 +69,7 @@ def main(site: Path, folder: Path) -> None:
         policy=policy,
         factory=LocalProvider(make_trace(), warm=True),
         forecast=no_forecast,
-        labels={"policy": policy.name, "forecast": "none"},
+        labels=StrategyLabels(policy.name, "none"),
         slot_seconds=1.0,
         make_clock=lambda rows: ModelClock(order.job, rows),
     )

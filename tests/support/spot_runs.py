@@ -19,6 +19,7 @@ from auctune.engine.spot.provider import InstanceProvider, ProviderFactory, Trac
 from auctune.engine.spot.state import EventRecord
 from auctune.engine.spot.traces import MarketTrace
 from auctune.numerics.rng import stream
+from auctune.service.zones.spot.state import StrategyLabels
 from auctune.spot import Policy, SpotJob, SpotMarket
 from auctune.standalone.spot import SpotRunFolder, begun_run, read_run_events, run_job
 from auctune.standalone.spot_inputs import PreparedJob
@@ -138,7 +139,7 @@ class Site:
             policy=policy,
             factory=supply,
             forecast=forecast,
-            labels={"policy": policy.name, "forecast": "none"},
+            labels=StrategyLabels(policy.name, "none"),
             slot_seconds=1.0,
             make_clock=lambda rows: clock or ModelClock(order.job, rows),
         )

@@ -10,10 +10,32 @@ from auctune.domain import Money, Reason
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, JobReadModel
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import EventData, JobDecided, JobPaused, JobTrained, Size
+from auctune.service.zones.core.events import (
+    EventData,
+    JobDecided,
+    JobPaused,
+    JobTrained,
+    Size,
+)
 from auctune.service.zones.core.job import PendingJob, Phase, Progress, SlotJob
-from auctune.service.zones.core.projection import COMMON_MESSAGES, EventMessage, PrepaidProjection
+from auctune.service.zones.core.projection import (
+    COMMON_MESSAGES,
+    EventMessage,
+    JobRow,
+    PrepaidProjection,
+    PrepaidRow,
+)
 from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FcfsDecision:
+    """Decision on a job; `payment` is 0 if it is rejected."""
+
+    admitted: bool
+    reason: Reason | None
+    price: Money
+    payment: Money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +47,6 @@ class FcfsDecided(JobDecided):
         deadline: unix time.
         num_slots: estimated duration alone on a node.
         finish: slot in which it is expected to finish behind the queue.
-        decision: admitted, reason, price and payment.
         earliest: `finish`, if that is too late.
         budget_remaining: remaining budget, if the price is above it.
     """
@@ -34,13 +55,13 @@ class FcfsDecided(JobDecided):
     deadline: float
     num_slots: int
     finish: int
-    decision: Record
+    decision: FcfsDecision
     earliest: int | None
     budget_remaining: Money | None
 
     @property
     def is_admitted(self) -> bool:
-        return bool(self.decision["admitted"])
+        return self.decision.admitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +78,13 @@ class FcfsJob(SlotJob):
     """An admitted job.
 
     Attributes:
-        decision: as recorded.
         deadline: unix time.
         num_slots: estimated duration alone on a node.
         finish: slot in which it was expected to finish when it was admitted.
         node: on which it trains; `None` while it waits.
     """
 
-    decision: Record
+    decision: FcfsDecision
     deadline: float
     num_slots: int
     finish: int
@@ -72,7 +92,7 @@ class FcfsJob(SlotJob):
 
     @property
     def payment(self) -> Money:
-        return Money(self.decision["payment"])
+        return self.decision.payment
 
     @property
     def remaining_slots(self) -> int:
@@ -81,14 +101,19 @@ class FcfsJob(SlotJob):
         return max(1, math.ceil(self.num_slots * remaining))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FcfsRow(PrepaidRow):
+    """Row of a job: fields of the same names as those of the job or of the decision on it."""
+
+    decision: FcfsDecision | None = None
+    finish: int | None = None
+    node: str | None = None
+
+
 class FcfsProjection(PrepaidProjection[FcfsJob]):
     """Projection of a job for the API."""
 
-    default_fields: ClassVar[Record] = {
-        **PrepaidProjection.default_fields,
-        "finish": None,
-        "node": None,
-    }
+    row: ClassVar[type[JobRow]] = FcfsRow
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "it takes longer than its deadline allows, even alone",
         Reason.NO_CAPACITY: "the jobs before it leave too little time before its deadline",
@@ -102,18 +127,6 @@ class FcfsProjection(PrepaidProjection[FcfsJob]):
             EventType.DECIDED: EventMessage(self.decision_message),
             FcfsStarted.type: EventMessage(lambda body: f"Trains on {body['node']}"),
         }
-
-    def job_fields(self, job: FcfsJob) -> Record:
-        return {
-            "size": job.size.to_record(),
-            "decision": job.decision,
-            "finish": job.finish,
-            "node": job.node,
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        names = ("size", "decision", "finish", "earliest", "budget_remaining")
-        return {name: body[name] for name in names}
 
     def market(self, row: JobReadModel, clock: SlotClock) -> Record:
         return {**self.market_fields(row), **self.price_fields(row, clock)}

@@ -12,7 +12,7 @@ from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import SlotStarted
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
-from auctune_fcfs.state import FcfsDecided, FcfsJob, FcfsModel, FcfsStarted
+from auctune_fcfs.state import FcfsDecided, FcfsDecision, FcfsJob, FcfsModel, FcfsStarted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +98,12 @@ class FcfsZone(SlottedZone[FcfsJob, FcfsBid]):
             deadline=bid.deadline,
             num_slots=bid.num_slots,
             finish=finish,
-            decision={
-                "admitted": reason is None,
-                "reason": reason,
-                "price": str(price),
-                "payment": str(price if reason is None else ZERO),
-            },
+            decision=FcfsDecision(
+                admitted=reason is None,
+                reason=reason,
+                price=price,
+                payment=price if reason is None else ZERO,
+            ),
             earliest=finish if finish > last else None,
             budget_remaining=left if reason is Reason.OVER_BUDGET else None,
         )

@@ -1,6 +1,6 @@
 """The supply: nodes by type over slots, and what energy costs them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,7 +21,7 @@ class NodeType:
 
     compute: float
     memory_gb: float
-    energy_cost: Sequence[float]
+    energy_cost: tuple[float, ...]
 
     def __post_init__(self) -> None:
         check_positive(self.compute, "compute", "samples per slot > 0")

@@ -1,57 +1,47 @@
-"""Decisions and schedules as plain JSON values, and back, without loss."""
+"""Decisions and schedules as plain JSON values, and back, without loss.
 
-from decimal import Decimal
-from typing import Any
+A cell is an object; pydantic writes a `NamedTuple` as a list, and reads both.
+"""
 
-from auctune.domain import Cell, Decision, Reason, Schedule
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, TypeAdapter
+
+from auctune.domain import Cell, Decision, Schedule
 from auctune.train.job import CurvePoint
 
 Record = dict[str, Any]
 
+_DECISION = TypeAdapter(Decision)
+
 
 def decision_record(decision: Decision) -> Record:
     """Everything a decision holds; money as text."""
-    return {
-        "task": decision.task,
-        "admitted": decision.admitted,
-        "payment": str(decision.payment),
-        "price": None if decision.price is None else str(decision.price),
-        "schedule": None if decision.schedule is None else schedule_record(decision.schedule),
-        "value": decision.value,
-        "surplus": decision.surplus,
-        "reason": decision.reason,
-    }
+    record: Record = _DECISION.dump_python(decision, mode="json")
+    return record | {"schedule": decision.schedule and schedule_record(decision.schedule)}
 
 
 def read_decision(record: Record) -> Decision:
     """The decision that `decision_record` wrote."""
-    schedule, price, reason = record["schedule"], record["price"], record["reason"]
-    return Decision(
-        task=record["task"],
-        admitted=record["admitted"],
-        payment=Decimal(record["payment"]),
-        price=None if price is None else Decimal(price),
-        schedule=None if schedule is None else read_schedule(schedule),
-        value=record["value"],
-        surplus=record["surplus"],
-        reason=None if reason is None else Reason(reason),
-    )
+    return _DECISION.validate_python(record)
 
 
 def schedule_record(schedule: Schedule) -> Record:
     """Vendor and cells."""
-    return {
-        "vendor": schedule.vendor,
-        "cells": [{"slot": cell.slot, "node": cell.node} for cell in schedule.cells],
-    }
+    return {"vendor": schedule.vendor, "cells": cell_records(schedule.cells)}
 
 
-def read_schedule(record: Record) -> Schedule:
-    """The schedule that `schedule_record` wrote."""
-    cells = tuple(Cell(cell["slot"], cell["node"]) for cell in record["cells"])
-    return Schedule(cells, record["vendor"])
+def cell_records(cells: tuple[Cell, ...]) -> list[Record]:
+    """Return cells as objects."""
+    return [cell._asdict() for cell in cells]
 
 
 def loss_record(point: CurvePoint) -> Record:
     """A line of a loss curve."""
     return dict(zip(("step", "rows", "tokens", "loss", "token_accuracy"), point, strict=True))
+
+
+# Types of fields, for pydantic.
+CellsField = Annotated[tuple[Cell, ...], PlainSerializer(cell_records)]
+ScheduleField = Annotated[Schedule, PlainSerializer(schedule_record)]
+DecisionField = Annotated[Decision, PlainSerializer(decision_record)]

@@ -32,23 +32,22 @@ from auctune.domain import (
 )
 from auctune.domain.decision import MenuLine
 from auctune.domain.money import ZERO, Money
-from auctune.engine.records import decision_record, read_decision, read_schedule
+from auctune.engine.records import cell_records
 from auctune.replay.compare import Progress, ReplayInput, Tick, ZoneReplay, slot_of
 from auctune.replay.verify import Body, Difference, LogVerifier, Rule, noop
 from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.auction.state import (
+    AuctionDecided,
     AuctionEventType,
     AuctionModel,
     AuctionState,
     build_mechanism,
-    cell_records,
     empty_model,
     mechanism_event_data,
-    read_cluster,
-    read_task,
     window_rolls,
 )
 from auctune.service.zones.auction.zone import earliest_feasible_slot, over_budget, preview_decision
+from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.snapshots import decode_snapshot
 from auctune.sim.comparison import Contender
 from auctune.sim.tally import vendor_price
@@ -339,9 +338,9 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
         return [Difference(kind, slot, "(none)", "an event") for kind in kinds]
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
-        body, slot, mechanism = event.body, event.slot, self.mechanism
-        task, recorded = read_task(body["task"]), read_decision(body["decision"])
-        line = body["line"]
+        data, slot, mechanism = self.state.decode(event), event.slot, self.mechanism
+        assert isinstance(data, AuctionDecided)
+        task, recorded, line = data.task, data.decision, data.line
         self._mechanism_seq = event.seq
         if line is None:
             decision = preview_decision(mechanism, task, slot)
@@ -353,20 +352,17 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
             decision = over_budget(task, recorded.price)
             mechanism.apply(Offered(task, recorded, slot))
         else:
-            plan = read_schedule(line["schedule"])
-            taken = mechanism.take(task, MenuLine(line["deadline"], recorded.payment, plan), slot)
+            chosen = MenuLine(line.deadline, recorded.payment, line.schedule)
+            taken = mechanism.take(task, chosen, slot)
             if taken is None:
                 return None
             decision = taken
         is_over = decision.reason is Reason.OVER_BUDGET
-        return {
-            **body,
-            "decision": decision_record(decision),
-            "budget_remaining": str(task.budget) if is_over else None,
-            "earliest": earliest_feasible_slot(mechanism, task, decision, slot)
-            if self._rolls
-            else None,
-        }
+        earliest = None
+        if self._rolls:
+            earliest = earliest_feasible_slot(mechanism, task, decision, slot)
+        budget = task.budget if is_over else None
+        return replace(data, decision=decision, budget_remaining=budget, earliest=earliest).body()
 
     def _advance(self, slot: int) -> None:
         self._updates += self.mechanism.advance(slot)
@@ -448,7 +444,7 @@ class AuctionReplay(ZoneReplay[AuctionOutcome]):
 
     def __init__(self, source: ReplayInput) -> None:
         super().__init__(source)
-        self._cluster = read_cluster(source.log.opened["cluster"])
+        self._cluster = adapter(Cluster).validate_python(source.log.opened["cluster"])
 
     @property
     def mechanism(self) -> str:

@@ -41,26 +41,22 @@ class EdgeVerifier(LogVerifier[EdgeState, Eris]):
                 yield "payments"
 
     def decided_body(self, event: ZoneEvent) -> Body | None:
-        outcome, data = self._outcome(event.body), self.state.decode(event)
+        data = self.state.decode(event)
         assert isinstance(data, EdgeDecided)
+        outcome = self._outcome(data)
         return None if outcome is None else replace(data, **outcome_fields(outcome)).body()
 
-    def _outcome(self, body: Body) -> EdgeOutcome | None:
-        eris, slot = self.mechanism, self.state.slot
-        job, recorded, finish = (
-            read_job(body["job"]),
-            read_decision(body["answer"]),
-            body["line"],
-        )
-        budget = None if body["budget_remaining"] is None else Money(body["budget_remaining"])
+    def _outcome(self, data: EdgeDecided) -> EdgeOutcome | None:
+        eris, slot, budget = self.mechanism, self.state.slot, data.budget_remaining
+        job, recorded, finish = data.job, data.answer, data.line
         if finish is None:
-            return decide(eris, job, body["deadline_slot"], slot, budget)
+            return decide(eris, job, data.deadline_slot, slot, budget)
         if recorded.plan is not None:
             line = EdgeMenuLine(finish, recorded.payment, recorded.plan)
             return accept_line(eris, job, line, slot, budget)
         # The log has the price of a refused line, but not its plan.
-        price = Money(body["decision"]["price"])
-        if budget is None or price <= budget:
+        price = data.decision.price
+        if price is None or budget is None or price <= budget:
             return None
         return over_budget(job, price, budget, finish)
 

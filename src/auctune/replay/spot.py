@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
+from pydantic_core import to_jsonable_python
 
 from auctune.domain import InputError, Money, round_money
 from auctune.domain.money import ZERO
@@ -37,7 +38,7 @@ from auctune.service.zones.spot.state import (
     SpotJobState,
     SpotState,
     charge_amount,
-    decision_record,
+    decide,
     empty_model,
     estimate_of,
     first_slot,
@@ -90,7 +91,9 @@ class SpotVerifier(LogVerifier[SpotState, None]):
         )
         return {
             **body,
-            "decision": decision_record(estimate, cap, left, len(self.state.jobs), body["jobs"]),
+            "decision": to_jsonable_python(
+                decide(estimate, cap, left, len(self.state.jobs), body["jobs"])
+            ),
             "held": str(reserved_amount(cap, left)),
             "first": first_slot(self._clock, self.state.slot, body["ready_at"]),
         }

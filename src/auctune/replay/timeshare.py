@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
@@ -42,7 +43,7 @@ from auctune.service.zones.timeshare.state import (
     TimeshareEventType,
     TimeshareState,
     charge_amount,
-    decision_record,
+    decide,
     empty_model,
     held_after_cancel,
 )
@@ -83,7 +84,9 @@ class TimeshareVerifier(LogVerifier[TimeshareState, None]):
         return {
             **body,
             "deadline_unit": self._clock.last_slot_by(body["request"]["deadline"]) + 1,
-            "decision": decision_record(estimate, cap, left, body["decision"]["target_loss"]),
+            "decision": to_jsonable_python(
+                decide(estimate, cap, left, body["decision"]["target_loss"])
+            ),
         }
 
     def _estimate(self, event: ZoneEvent, cap: Money) -> Estimate | None:

@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from auctune.device_profile import Profile
-from auctune.domain import InputError
+from auctune.domain import Cluster, InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
 from auctune.engine.market.demand import Bid
@@ -42,12 +42,11 @@ from auctune.service.zones.auction.state import (
     AuctionJob,
     AuctionModel,
     AuctionState,
-    cluster_record,
 )
 from auctune.service.zones.auction.zone import Bid as ZoneBid
 from auctune.service.zones.auction.zone import Supply
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import JobNoted
+from auctune.service.zones.core.events import JobNoted, adapter
 from auctune.service.zones.core.zone import EventWriter
 from auctune.standalone.folder import RunFolder
 from auctune.standalone.market_zone import ZONE, MarketScheduler, MarketZone
@@ -153,7 +152,7 @@ def _created_record(prepared: Prepared, staged: RunFolder) -> dict[str, Any]:
         "base": prepared.market.base,
         "base_source": prepared.base,
         "base_digest": prepared.base_digest,
-        "cluster": cluster_record(prepared.cluster),
+        "cluster": adapter(Cluster).dump_python(prepared.cluster, mode="json"),
         "profiles": {name: profile.to_json() for name, profile in prepared.profiles.items()},
         "mechanism": mechanism,
         "settings": prepared.settings,

@@ -34,15 +34,17 @@ from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.storage import EventLog, open_readonly
 from auctune.service.storage.event_log import VERSION, ZoneEvent
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.job import Phase
+from auctune.service.zones.core.job import MeteredDecision, Phase
 from auctune.service.zones.core.snapshots import read_event
 from auctune.service.zones.core.zone import EventWriter
 from auctune.service.zones.spot.state import (
+    ReachedValue,
     SpotDecided,
     SpotEventType,
     SpotJobState,
     SpotModel,
     SpotSlotStarted,
+    StrategyLabels,
     empty_model,
 )
 from auctune.service.zones.spot.zone import RentalZone
@@ -90,7 +92,7 @@ class RunBid(ZoneBid):
     """
 
     terms: SpotJobSpec
-    labels: Mapping[str, str]
+    labels: StrategyLabels
 
 
 class JobZone(RentalZone[RunBid]):
@@ -114,13 +116,12 @@ class JobZone(RentalZone[RunBid]):
     def _decide(self, bid: RunBid) -> SpotDecided:
         begin = self.clock.slot_start(0)
         seconds = bid.terms.deadline * self.clock.slot_seconds
-        decision = dict.fromkeys(("reason", "max_cost", "min_max_cost", "estimate"))
         return SpotDecided(
             owner=bid.owner,
             request=bid.request,
             training=bid.training,
             size=_UNKNOWN_SIZE,
-            decision={"admitted": True, **decision},
+            decision=MeteredDecision(admitted=True),
             budget_remaining=None,
             jobs=1,
             estimate_inputs=None,
@@ -128,15 +129,10 @@ class JobZone(RentalZone[RunBid]):
             first=0,
             ready_at=begin,
             terms=bid.terms,
-            renting=dict(bid.labels),
+            renting=bid.labels,
             unit_cost=0.0,
             unit_price=0.0,
-            worth={
-                "amount": None,
-                "deadline": begin + seconds,
-                "zero_at": begin + bid.terms.hard_factor * seconds,
-                "reached": None,
-            },
+            worth=ReachedValue(None, begin + seconds, begin + bid.terms.hard_factor * seconds),
         )
 
     def record_run_event(self, job: SpotJobState, event: EventRecord) -> None:

@@ -14,6 +14,7 @@ from auctune.engine.spot.job_config import SpotRayParams, lora_job, read_policy
 from auctune.engine.spot.provider import ProviderFactory
 from auctune.engine.spot.traces import make_trace
 from auctune.schema import hyperparameters_of
+from auctune.service.zones.spot.state import StrategyLabels
 from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.job_file import JobFile, read_job_file
 from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
@@ -140,7 +141,7 @@ class PreparedJob:
     policy: Policy
     factory: ProviderFactory
     forecast: ForecastSource
-    labels: Mapping[str, str]
+    labels: StrategyLabels
     slot_seconds: float
     make_clock: Callable[[int], SlotClock]
 
@@ -179,7 +180,7 @@ def prepare_job(inputs: RunInputs, copies: RunInputs, cache: Path) -> PreparedJo
             lambda: forecaster.forecaster(market, settings.seed),
             market.between(0, settings.start) if settings.start else None,
         ),
-        labels={"policy": settings.policy, "forecast": settings.forecast},
+        labels=StrategyLabels(settings.policy, settings.forecast),
         slot_seconds=settings.slot_seconds or market.slot_seconds,
         make_clock=make_clock,
     )

@@ -14,10 +14,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 from urllib.parse import quote
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from auctune.atomic_files import remove_folder, write_atomically
 from auctune.train.adapter_files import EPOCHS, KEPT_EPOCHS, epoch_folders, write_adapter_files
@@ -85,6 +85,12 @@ class SiteRows:
 
 
 OUTCOME: TypeAdapter[SlotOutcome] = TypeAdapter(SlotOutcome)
+# For pydantic: an outcome that is recorded without the losses of its steps.
+SummaryField = Annotated[
+    SlotOutcome,
+    BeforeValidator(lambda value: {"losses": (), **value} if isinstance(value, dict) else value),
+    PlainSerializer(lambda outcome: OUTCOME.dump_python(outcome, mode="json", exclude={"losses"})),
+]
 _ROWS = TypeAdapter(dict[str, SiteRows])
 
 

@@ -1,20 +1,24 @@
-"""Jobs, plans, decisions and requests for slots as JSON values, and back, without loss."""
+"""Jobs, plans, decisions and requests for slots as JSON values, and back, without loss.
+
+A plan is the list of its slots.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-from pydantic import PlainSerializer, PlainValidator
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
-from auctune.domain import Money, Reason
 from auctune.edge.decision import EdgeDecision, EdgePlan, SlotPlan
 from auctune.edge.job import EdgeJob
 from auctune.engine.edge.inputs import EdgeTraining
-from auctune.sim.edge.decision_file import parse_slots, slot_json, slots_json
 from auctune.sim.edge.instance_file import edge_job_json, parse_edge_job
 
 Record = dict[str, Any]
+
+_PLAN = TypeAdapter(EdgePlan)
+_DECISION = TypeAdapter(EdgeDecision)
 
 
 def read_job(record: Record) -> EdgeJob:
@@ -24,48 +28,29 @@ def read_job(record: Record) -> EdgeJob:
 
 def plan_record(plan: EdgePlan) -> list[Record]:
     """Return the slots of a plan as JSON values."""
-    return slots_json(plan)
+    slots: list[Record] = _PLAN.dump_python(plan, mode="json")["slots"]
+    return slots
 
 
 def read_plan(records: list[Record]) -> EdgePlan:
     """Return the plan that `plan_record` wrote."""
-    return EdgePlan(parse_slots(records))
+    return _PLAN.validate_python({"slots": records})
 
 
 def decision_record(decision: EdgeDecision) -> Record:
     """Return all fields of a decision as JSON values; money is text."""
-    return {
-        "job": decision.job,
-        "admitted": decision.admitted,
-        "payment": str(decision.payment),
-        "plan": None if decision.plan is None else plan_record(decision.plan),
-        "utility": decision.utility,
-        "surplus": decision.surplus,
-        "reason": decision.reason,
-    }
+    record: Record = _DECISION.dump_python(decision, mode="json")
+    return record | {"plan": decision.plan and plan_record(decision.plan)}
 
 
 def read_decision(record: Record) -> EdgeDecision:
     """Return the decision that `decision_record` wrote."""
-    return EdgeDecision(
-        record["job"],
-        admitted=record["admitted"],
-        payment=Money(record["payment"]),
-        plan=None if record["plan"] is None else read_plan(record["plan"]),
-        utility=record["utility"],
-        surplus=record["surplus"],
-        reason=None if record["reason"] is None else Reason(record["reason"]),
-    )
-
-
-def _read_slot(record: Record) -> SlotPlan:
-    (part,) = parse_slots([record])
-    return part
+    plan = record["plan"]
+    return _DECISION.validate_python(record | {"plan": None if plan is None else {"slots": plan}})
 
 
 # Types of fields, for pydantic.
 JobField = Annotated[EdgeJob, PlainValidator(parse_edge_job), PlainSerializer(edge_job_json)]
-SlotField = Annotated[SlotPlan, PlainValidator(_read_slot), PlainSerializer(slot_json)]
 PlanField = Annotated[EdgePlan, PlainValidator(read_plan), PlainSerializer(plan_record)]
 DecisionField = Annotated[
     EdgeDecision, PlainValidator(read_decision), PlainSerializer(decision_record)
@@ -91,7 +76,7 @@ class SlotRequest:
 
     job: JobField
     training: EdgeTraining
-    part: SlotField
+    part: SlotPlan
     taken: Mapping[str, int] = field(default_factory=dict)
     steps: int = 0
     number: int = 1

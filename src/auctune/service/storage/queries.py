@@ -3,22 +3,8 @@
 A page is continued after the last row of the page before: unlike page numbers this stays right
 while rows are added, and costs the same everywhere. OpenAI's API does so too (`after`, `has_more`).
 
-The read model of a job is one row, replaced whenever something happens to the job. Its body holds
-plain JSON values:
-
-| key | holds |
-| --- | --- |
-| request, training, owner | the request, its resolved training settings, and the owner |
-| state | its state, by the market's name |
-| size | rows and mean_tokens of its data |
-| decision | the decision: `admitted`, `reason`, and fields of the zone's kind |
-| progress | rows, total_rows, tokens, steps, first_loss, last_loss |
-| files | ids of its result files; the adapter is the last |
-| checkpoints | `file` and `metrics` of the adapters of its last epochs |
-| error | code, message and param, where it failed |
-| refunded, finished_at, notes | |
-
-A kind of zone may add keys of its own.
+The read model of a job is one row, replaced whenever something happens to the job. Its body is the
+JSON of a `JobRow` of the zone's kind.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -79,25 +65,6 @@ class JobReadModel:
     created_at: float
     status: Status
     body: Record
-
-
-def empty_body(owner: str, request: Record, training: Record) -> Record:
-    """The body of a job of which nothing is known yet."""
-    return {
-        "owner": owner,
-        "request": request,
-        "training": training,
-        "state": "",
-        "size": None,
-        "decision": None,
-        "progress": None,
-        "files": [],
-        "checkpoints": [],
-        "error": None,
-        "refunded": False,
-        "finished_at": None,
-        "notes": [],
-    }
 
 
 @dataclass(frozen=True, slots=True)

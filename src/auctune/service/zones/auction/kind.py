@@ -11,7 +11,6 @@ from auctune.device_profile import Profile
 from auctune.domain import Cluster, EnergyForecast, Explanation, InputError, Node, NodeType
 from auctune.engine.base_facts import Alone, BaseFacts, Elsewhere, Report, StartNode, learn_base
 from auctune.engine.market.market_file import MarketFile
-from auctune.engine.records import read_decision
 from auctune.engine.runtime.local import LocalLauncher
 from auctune.engine.runtime.nodes import NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
@@ -27,16 +26,15 @@ from auctune.service.storage.event_log import ZoneEvent
 from auctune.service.zones.auction.gateway import AuctionGateway
 from auctune.service.zones.auction.startup import KernelCompilation, kernels_are_compiled, warm_up
 from auctune.service.zones.auction.state import (
+    AuctionDecided,
     AuctionModel,
     AuctionState,
-    cluster_record,
     empty_model,
-    read_cluster,
-    read_task,
 )
 from auctune.service.zones.auction.worker import AuctionWorker, RepairCoordinator
 from auctune.service.zones.auction.zone import AuctionZone, Supply, zone_energy
 from auctune.service.zones.core.actor import ZoneActor
+from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.kind import (
     LanguageZoneLoader,
@@ -218,8 +216,9 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
 
 
 def _explain(model: AuctionModel, decided: ZoneEvent) -> Explanation:
-    task, decision = read_task(decided.body["task"]), read_decision(decided.body["decision"])
-    return model.mechanism.explain(task, decision, model.state.slot)
+    data = model.state.decode(decided)
+    assert isinstance(data, AuctionDecided)
+    return model.mechanism.explain(data.task, data.decision, model.state.slot)
 
 
 def auction_record(entry: AuctionConfig, profiles: BaseProfiles, now: float) -> dict[str, Any]:
@@ -228,7 +227,7 @@ def auction_record(entry: AuctionConfig, profiles: BaseProfiles, now: float) -> 
     mechanism, mechanism_settings = entry.mechanism
     cluster = _cluster(entry, profiles, zone_energy(entry, epoch))
     settings = {
-        "cluster": cluster_record(cluster),
+        "cluster": adapter(Cluster).dump_python(cluster, mode="json"),
         "profiles": {name: _sold_profile(entry, profiles, name).to_json() for name in profiles},
         "mechanism": mechanism,
         "settings": mechanism_settings,
@@ -241,7 +240,7 @@ def build_supply(entry: AuctionConfig, recorded: Mapping[str, Any]) -> Supply:
     """Return what a zone offers, by its recorded settings."""
     return Supply(
         base=entry.base,
-        cluster=read_cluster(recorded["cluster"]),
+        cluster=adapter(Cluster).validate_python(recorded["cluster"]),
         profiles={
             name: Profile.from_json(text, f"profile of {name}")
             for name, text in recorded["profiles"].items()

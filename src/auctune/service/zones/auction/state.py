@@ -1,20 +1,12 @@
 """State of an auction zone: its jobs, events, state and rows.
 
-Cells, tasks and arrays are recorded without loss. Besides the fields of all kinds a job's row has:
-
-| key | value |
-| --- | --- |
-| task, cells | the offered task, and the current plan |
-| earliest | slot by whose end a job could finish that was too late for its deadline |
-| budget_remaining | remaining budget of its owner, if the price was above it |
-| vendor, repaired | vendor of the repair of its data, and id of the repaired file |
+Cells, tasks and arrays are recorded without loss.
 """
 
 import base64
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
@@ -29,13 +21,10 @@ from auctune.domain import (
     EnergyForecast,
     Event,
     Money,
-    Node,
     NodeLost,
     NodeReturned,
-    NodeType,
     Offered,
     PricesLearned,
-    Quote,
     Reason,
     Released,
     RepeatedEnergy,
@@ -44,7 +33,11 @@ from auctune.domain import (
     Task,
     round_money,
 )
-from auctune.engine.records import decision_record, read_decision
+from auctune.engine.records import (
+    CellsField,
+    DecisionField,
+    ScheduleField,
+)
 from auctune.registry import build
 from auctune.service.datasets.repairer import Repair
 from auctune.service.ledger import energy_cost, vendor_cost
@@ -59,85 +52,26 @@ from auctune.service.zones.core.events import (
     JobTrained,
     Size,
     SlotStarted,
+    adapter,
 )
 from auctune.service.zones.core.job import GivenUp, PendingJob, Phase, Progress, SlotJob
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
+    JobRow,
     PrepaidProjection,
+    PrepaidRow,
     replanned_message,
 )
 from auctune.service.zones.core.state import Reducer, SlotJobState, ZoneModel
 
-
-def task_record(task: Task) -> Record:
-    """All fields of a task; money as text."""
-    return {
-        "id": task.id,
-        "arrival": task.arrival,
-        "deadline": task.deadline,
-        "work": task.work,
-        "memory_gb": task.memory_gb,
-        "bid": str(task.bid),
-        "throughput": dict(task.throughput),
-        "quotes": [
-            {"vendor": quote.vendor, "price": str(quote.price), "delay": quote.delay}
-            for quote in task.quotes
-        ],
-        "owner": task.owner,
-        "budget": None if task.budget is None else str(task.budget),
-    }
-
-
-def read_task(record: Record) -> Task:
-    """The task that `task_record` wrote."""
-    return Task(
-        id=record["id"],
-        arrival=record["arrival"],
-        deadline=record["deadline"],
-        work=record["work"],
-        memory_gb=record["memory_gb"],
-        bid=Decimal(record["bid"]),
-        throughput=record["throughput"],
-        quotes=tuple(
-            Quote(quote["vendor"], Decimal(quote["price"]), quote["delay"])
-            for quote in record["quotes"]
-        ),
-        owner=record["owner"],
-        budget=None if record["budget"] is None else Decimal(record["budget"]),
-    )
-
-
-def cluster_record(cluster: Cluster) -> Record:
-    """All fields of a cluster."""
-    return {
-        "slots": cluster.slots,
-        "slot_seconds": cluster.slot_seconds,
-        "base_memory_gb": cluster.base_memory_gb,
-        "node_types": {
-            name: {
-                "compute": kind.compute,
-                "memory_gb": kind.memory_gb,
-                "energy_cost": list(kind.energy_cost),
-            }
-            for name, kind in cluster.node_types.items()
-        },
-        "nodes": [{"id": node.id, "type": node.type} for node in cluster.nodes],
-    }
-
-
-def read_cluster(record: Record) -> Cluster:
-    """The cluster that `cluster_record` wrote."""
-    return Cluster(
-        slots=record["slots"],
-        slot_seconds=record["slot_seconds"],
-        base_memory_gb=record["base_memory_gb"],
-        node_types={
-            name: NodeType(kind["compute"], kind["memory_gb"], tuple(kind["energy_cost"]))
-            for name, kind in record["node_types"].items()
-        },
-        nodes=tuple(Node(node["id"], node["type"]) for node in record["nodes"]),
-    )
+# What a task costs in a slot follows from the supply.
+TaskField = Annotated[
+    Task,
+    PlainSerializer(
+        lambda task: adapter(Task).dump_python(task, mode="json", exclude={"operating_cost"})
+    ),
+]
 
 
 # The repair of a job's data: vendor, price, due slot.
@@ -181,6 +115,10 @@ class AuctionJob(SlotJob):
         return self.decision.payment
 
     @property
+    def vendor(self) -> str | None:
+        return None if self.repair is None else self.repair.vendor
+
+    @property
     def needs_repair(self) -> bool:
         """Return whether its data are still to be repaired."""
         return self.repair is not None and self.repaired is None
@@ -203,16 +141,6 @@ class AuctionJob(SlotJob):
     def data_ready_slot(self) -> int:
         """The first slot that its data are ready for."""
         return self.task.arrival if self.repair is None else self.repair.ready
-
-
-def cell_records(cells: tuple[Cell, ...]) -> list[Record]:
-    """Cells as plain values."""
-    return [{"slot": cell.slot, "node": cell.node} for cell in cells]
-
-
-def read_cells(records: list[Record]) -> tuple[Cell, ...]:
-    """The cells that `cell_records` wrote."""
-    return tuple(Cell(record["slot"], record["node"]) for record in records)
 
 
 class AuctionEventType(StrEnum):
@@ -244,7 +172,27 @@ def _read_array(record: Record) -> Any:
 
 
 Array = Annotated[Any, PlainValidator(_read_array), PlainSerializer(_write_array)]
-Cells = Annotated[tuple[Cell, ...], PlainValidator(read_cells), PlainSerializer(cell_records)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """Request to the mechanism for cells.
+
+    Attributes:
+        work: samples that they are to train.
+        first: the first slot that they may be in.
+    """
+
+    work: float
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLine:
+    """Line of a menu that its owner accepted."""
+
+    deadline: int
+    schedule: ScheduleField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,20 +224,28 @@ class AuctionDecided(JobDecided):
         offers: vendors' ids of their offers, by vendor.
         decision: of the mechanism, or over the budget.
         earliest: as of `earliest_feasible_slot`.
-        line: deadline and schedule of the accepted line of a menu, or None.
+        line: of a menu, or None for a bid.
     """
 
     size: Size
-    task: Annotated[Task, PlainValidator(read_task), PlainSerializer(task_record)]
+    task: TaskField
     offers: dict[str, str] = field(default_factory=dict)
-    decision: Annotated[Decision, PlainValidator(read_decision), PlainSerializer(decision_record)]
+    decision: DecisionField
     budget_remaining: Money | None
     earliest: int | None
-    line: Record | None = None
+    line: AcceptedLine | None = None
 
     @property
     def is_admitted(self) -> bool:
         return self.decision.admitted
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return () if self.decision.schedule is None else self.decision.schedule.cells
+
+    @property
+    def vendor(self) -> str | None:
+        return None if self.decision.schedule is None else self.decision.schedule.vendor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,14 +276,14 @@ class CellsReleased(EventData):
 
     Attributes:
         given_up, found: cells; none were found.
-        plan: work and first slot that cells were sought for, or None if none were sought.
+        plan: None if no cells were sought.
     """
 
     type = AuctionEventType.RELEASED
 
-    given_up: Cells
-    found: Cells = ()
-    plan: Record | None = None
+    given_up: CellsField
+    found: CellsField = ()
+    plan: PlanRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,18 +292,18 @@ class CellsReplanned(EventData):
 
     type = AuctionEventType.REPLANNED
 
-    given_up: Cells
-    found: Cells
+    given_up: CellsField
+    found: CellsField
     why: str
-    plan: Record | None
+    plan: PlanRequest | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuctionPaused(JobPaused):
     """A job was paused, and released its cells; `given_up_for` is what they were worth."""
 
-    given_up: Cells
-    found: Cells = ()
+    given_up: CellsField
+    found: CellsField = ()
     given_up_for: GivenUp | None
 
 
@@ -355,9 +311,9 @@ class AuctionPaused(JobPaused):
 class AuctionResumed(JobResumed):
     """A job was resumed, and got cells."""
 
-    given_up: Cells = ()
-    found: Cells
-    plan: Record | None
+    given_up: CellsField = ()
+    found: CellsField
+    plan: PlanRequest | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,19 +336,28 @@ class NodeUp(EventData):
     node: str
 
 
-_DECISION_FIELDS = ("size", "task", "decision", "earliest", "budget_remaining")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuctionRow(PrepaidRow):
+    """Row of a job.
+
+    Attributes:
+        task: as it was offered.
+        cells: the current plan.
+        vendor: of the repair of its data, or None.
+        repaired: id of the repaired file, or None.
+    """
+
+    decision: DecisionField | None = None
+    task: TaskField | None = None
+    cells: CellsField = ()
+    vendor: str | None = None
+    repaired: str | None = None
 
 
 class AuctionProjection(PrepaidProjection[AuctionJob]):
     """Projection of an auction's jobs."""
 
-    default_fields: ClassVar[Record] = {
-        **PrepaidProjection.default_fields,
-        "task": None,
-        "cells": [],
-        "vendor": None,
-        "repaired": None,
-    }
+    row: ClassVar[type[JobRow]] = AuctionRow
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "no node could finish it by its deadline, even if all were "
         "free",
@@ -409,21 +374,6 @@ class AuctionProjection(PrepaidProjection[AuctionJob]):
             AuctionEventType.VENDOR_CHANGED: EventMessage(_vendor_changed, "warn"),
             AuctionEventType.REPLANNED: EventMessage(replanned_message, "warn"),
         }
-
-    def job_fields(self, job: AuctionJob) -> Record:
-        return {
-            "size": job.size.to_record(),
-            "task": task_record(job.task),
-            "decision": decision_record(job.decision),
-            "cells": cell_records(job.cells),
-            "vendor": None if job.repair is None else job.repair.vendor,
-            "repaired": job.repaired,
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        fields = {name: body.get(name) for name in _DECISION_FIELDS}
-        plan = body["decision"]["schedule"]
-        return fields if plan is None else fields | plan
 
     def market(self, row: JobReadModel, clock: SlotClock) -> Record:
         body, task = row.body, row.body["task"]
@@ -478,7 +428,7 @@ class AuctionState(SlotJobState[AuctionJob]):
     projection: ClassVar[AuctionProjection] = AuctionProjection()
 
     jobs: dict[str, AuctionJob] = field(default_factory=dict)
-    cluster: Annotated[Cluster, PlainValidator(read_cluster), PlainSerializer(cluster_record)]
+    cluster: Cluster
     lost: Names = field(default_factory=set)
     drained: Names = field(default_factory=set)
     energy: dict[str, list[float]] = field(default_factory=dict)
@@ -548,7 +498,7 @@ class AuctionState(SlotJobState[AuctionJob]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: AuctionSlotStarted) -> Effects:  # type: ignore[override]
+    def _slot_began(self, _event: ZoneEvent, data: AuctionSlotStarted) -> Effects:
         self.slot = data.slot
         for name, entered in data.energy_cost.items():
             costs = self.energy[name]
@@ -592,10 +542,10 @@ class AuctionState(SlotJobState[AuctionJob]):
             job.continue_phase(has_trained=bool(job.progress.rows))
         return self.show(event, job)
 
-    def _paused(self, event: ZoneEvent, data: AuctionPaused) -> Effects:  # type: ignore[override]
+    def _job_paused(self, event: ZoneEvent, data: AuctionPaused) -> Effects:
         self._replanned(event, data)
         self.jobs[job_of(event)].given_up = data.given_up_for
-        return super()._paused(event, data)
+        return self._paused(event, data)
 
     def _node_down(self, _event: ZoneEvent, data: NodeDown) -> Effects:
         self.lost.add(data.node)
@@ -610,7 +560,7 @@ class AuctionState(SlotJobState[AuctionJob]):
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
         **SlotJobState.reducers,
-        AuctionSlotStarted: _began,
+        AuctionSlotStarted: _slot_began,
         PricesUpdated: SlotJobState._unchanged,
         AuctionDecided: SlotJobState._decided,
         JobRepaired: _repaired,
@@ -618,7 +568,7 @@ class AuctionState(SlotJobState[AuctionJob]):
         JobTrained: _trained,
         CellsReleased: _replanned,
         CellsReplanned: _replanned,
-        AuctionPaused: _paused,
+        AuctionPaused: _job_paused,
         AuctionResumed: _replanned,
         NodeDown: _node_down,
         NodeUp: _node_up,
@@ -634,7 +584,8 @@ def empty_model(opened: Mapping[str, Any], energy: EnergyForecast | None = None)
     `energy` is what slots cost that are not recorded yet, or None to repeat the first window.
     """
     mechanism = build_mechanism(opened, opened["mechanism"], opened["settings"], energy)
-    return ZoneModel(AuctionState(cluster=read_cluster(opened["cluster"])), mechanism)
+    cluster = adapter(Cluster).validate_python(opened["cluster"])
+    return ZoneModel(AuctionState(cluster=cluster), mechanism)
 
 
 def build_mechanism(
@@ -644,7 +595,7 @@ def build_mechanism(
     energy: EnergyForecast | None = None,
 ) -> Admission:
     """Return a mechanism for the empty market of a zone, otherwise as `empty_model`."""
-    cluster = read_cluster(opened["cluster"])
+    cluster = adapter(Cluster).validate_python(opened["cluster"])
     if energy is None and window_rolls(opened):
         energy = RepeatedEnergy(cluster)
     return build(name, cluster, settings, energy=energy)

@@ -34,7 +34,6 @@ from auctune.domain import (
 from auctune.domain.data_size import DataSize
 from auctune.domain.decision import MenuLine
 from auctune.electricity import RepeatedPrices, read_prices, slot_costs
-from auctune.engine.records import schedule_record
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.datasets.repairer import Repair, VendorOffer
 from auctune.service.jobs.terms import to_rfc3339
@@ -42,6 +41,7 @@ from auctune.service.jobs.training import Training, ZoneBid, check_adapter, chec
 from auctune.service.storage.event_log import ZoneEvent
 from auctune.service.storage.queries import Effects, JobReadModel
 from auctune.service.zones.auction.state import (
+    AcceptedLine,
     AuctionDecided,
     AuctionJob,
     AuctionModel,
@@ -52,6 +52,7 @@ from auctune.service.zones.auction.state import (
     JobRepaired,
     NodeDown,
     NodeUp,
+    PlanRequest,
     VendorChanged,
     mechanism_event_data,
 )
@@ -464,9 +465,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
             decision=decision,
             budget_remaining=task.budget if decision.reason is Reason.OVER_BUDGET else None,
             earliest=self._earliest(task, decision),
-            line=None
-            if line is None
-            else {"deadline": line.deadline, "schedule": schedule_record(line.schedule)},
+            line=None if line is None else AcceptedLine(line.deadline, line.schedule),
         )
 
     def _earliest(self, task: Task, decision: Decision) -> int | None:
@@ -519,7 +518,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
 
     def _plan_rest(
         self, job: AuctionJob, at_work: float = 0.0, ready: int | None = None
-    ) -> tuple[tuple[Cell, ...] | None, dict[str, Any] | None]:
+    ) -> tuple[tuple[Cell, ...] | None, PlanRequest | None]:
         """Return cells for the remaining work of a job, and the request to the mechanism.
 
         Both are None if the job's deadline leaves no cells or no request was made. The current slot
@@ -533,7 +532,7 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         if first > job.task.deadline or work <= 0:
             return None, None
         rest = replace(job.task, work=work, quotes=())
-        return self.mechanism.plan_rest(rest, first), {"work": work, "first": first}
+        return self.mechanism.plan_rest(rest, first), PlanRequest(work, first)
 
     def _apply_plan(self, job: AuctionJob, found: tuple[Cell, ...]) -> None:
         first = self.state.slot + 1

@@ -18,6 +18,7 @@ from auctune.domain.money import STEP, ZERO
 from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import EventType, Record
+from auctune.service.zones.core.job import MeteredDecision, SlotResult
 
 T = TypeVar("T")
 
@@ -91,35 +92,27 @@ class JobDecided(EventData, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeteredDecided(JobDecided):
-    """A metered job was admitted or rejected, by its estimate.
-
-    `decision` has admitted, reason, max_cost, min_max_cost and estimate.
-    """
+    """A metered job was admitted or rejected, by its estimate."""
 
     size: Size
-    decision: Record
+    decision: MeteredDecision
     budget_remaining: Money | None
 
     @property
     def is_admitted(self) -> bool:
-        return bool(self.decision["admitted"])
+        return self.decision.admitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTrained(EventData):
-    """A slot of a job was trained.
-
-    `result` has rows, total_rows, tokens, steps, state, losses, validation and note: step, rows,
-    tokens, mean loss and token accuracy of each optimizer step, or in a pool of each time slice,
-    whose accuracy is null; epoch, rows, mean loss and token accuracy of each validation so far.
-    """
+    """A slot of a job was trained."""
 
     type = EventType.TRAINED
 
     node: str
     slot: int
     seconds: float
-    result: Record
+    result: SlotResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

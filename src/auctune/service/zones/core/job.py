@@ -4,11 +4,11 @@ Meters are of jobs that are charged for what they use.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from pydantic_core import to_jsonable_python
 
 from auctune.domain import InputError, Money, round_money
@@ -105,6 +105,24 @@ class Estimate:
     risk: float
     price_per_pool_second: Money | None = None
     success_probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeteredDecision:
+    """Decision on a metered job.
+
+    Attributes:
+        reason: a `Reason` or one of the kind, or None if it is admitted.
+        max_cost: maximum of all charges; None for the job of a run without a service.
+        min_max_cost: the maximum that would have been enough, if it was too low.
+        estimate: by which it was decided on; None if there was none.
+    """
+
+    admitted: bool
+    reason: str | None = None
+    max_cost: Money | None = None
+    min_max_cost: Money | None = None
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +223,35 @@ class Phase(StrEnum):
     """Training is over; the result is being archived."""
 
 
+LossPoint = tuple[int, int, int, float | None, float | None]
+"""Step, rows, tokens, mean loss and token accuracy; JSON has no number for what is not finite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotResult:
+    """Result of a slot of a job.
+
+    Attributes:
+        rows, total_rows: trained, and to train, over all epochs; see `Progress`.
+        tokens, steps: so far.
+        state: "training" or "suspended" if more is to come, "done" or "failed".
+        losses: of each optimizer step, or in a pool of each time slice, without its accuracy.
+        validation: epoch, rows, mean loss and token accuracy of each validation so far.
+        note: for the owner, or empty.
+        exported: whether a node has exported the adapter; None where the kind has no nodes.
+    """
+
+    rows: int
+    total_rows: int
+    tokens: int
+    steps: int
+    state: str
+    losses: tuple[LossPoint, ...] = ()
+    validation: tuple[tuple[int, int, float | None, float | None], ...] = ()
+    note: str = ""
+    exported: Annotated[bool | None, Field(exclude_if=lambda exported: exported is None)] = None
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Training progress of a job.
@@ -223,14 +270,14 @@ class Progress:
     first_loss: float | None = None
     last_loss: float | None = None
 
-    def after(self, result: Mapping[str, Any]) -> "Progress":
-        """Return the progress after a slot whose event `job.trained` has this `result`."""
-        losses = result["losses"]
+    def after(self, result: SlotResult) -> "Progress":
+        """Return the progress after a slot with this result."""
+        losses = result.losses
         return Progress(
-            rows=result["rows"],
-            total_rows=result["total_rows"],
-            tokens=result["tokens"],
-            steps=result["steps"],
+            rows=result.rows,
+            total_rows=result.total_rows,
+            tokens=result.tokens,
+            steps=result.steps,
             first_loss=self.first_loss if self.steps or not losses else losses[0][3],
             last_loss=losses[-1][3] if losses else self.last_loss,
         )
@@ -260,6 +307,11 @@ class OpenJob(PendingJob, ABC):
     notes: list[str] = field(default_factory=list)
     last_event_seq: int = 0
 
+    @property
+    def state(self) -> str:
+        """State in the job's row."""
+        return self.phase.value
+
     @abstractmethod
     def admission_entries(self) -> tuple[Entry, ...]:
         """Return the ledger entries of its admission."""
@@ -278,7 +330,7 @@ class OpenJob(PendingJob, ABC):
 class MeteredJob(OpenJob):
     """A job that pays for what it uses, up to a cap."""
 
-    decision: dict[str, Any]
+    decision: MeteredDecision
     meter: Meter
 
     @property

@@ -2,26 +2,26 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic_core import to_jsonable_python
-
-from auctune.domain import Reason
+from auctune.domain import Money, Reason
 from auctune.domain.data_size import DataSize, job_notes
 from auctune.domain.money import least_above
 from auctune.domain.training import PARAMETERS, module_notes
+from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent
-from auctune.service.storage.queries import JobReadModel, Status, empty_body
+from auctune.service.storage.queries import JobReadModel, Status
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.events import adapter
+from auctune.service.zones.core.events import JobDecided, Size, adapter
 from auctune.service.zones.core.job import (
     Meter,
     MeteredJob,
     OpenJob,
     PendingJob,
     PrepaidJob,
+    Progress,
     estimate_view,
 )
 
@@ -85,28 +85,52 @@ _END_STATES: Mapping[str, str] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """Body of a job's row. A kind of zone adds fields of its own.
+
+    Fields are those of the same name of an open job, or of the decision on a job; what they do not
+    have is left at its default. Stored rows of ended jobs are not rewritten: they lack fields that
+    were added later.
+
+    Attributes:
+        request, training: the request, and its resolved training settings.
+        state: of the job, by the market's name.
+        size: of its data.
+        decision: `admitted`, `reason`, and fields of the kind.
+        files: ids of its result files; the adapter is the last.
+        checkpoints: `file` and `metrics` of the adapters of its last epochs.
+        error: code, message and param, where it failed.
+    """
+
+    owner: str
+    request: Record
+    training: Training
+    state: str = ""
+    size: Size | None = None
+    decision: Any = None
+    progress: Progress | None = None
+    files: list[str] = field(default_factory=list)
+    checkpoints: list[Record] = field(default_factory=list)
+    error: Record | None = None
+    refunded: bool = False
+    finished_at: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+
 class JobProjection(ABC, Generic[J]):
     """Projection of the jobs of one kind of zone.
 
     Attributes:
+        row: type of the bodies of rows.
         messages: to owners, by type of event; other events have no message.
-        default_fields: keys that rows of this kind have of their own, with their empty values.
-            Stored rows of ended jobs are not rewritten: they lack keys that were added later.
         validates_each_slot: whether jobs are validated at the end of each slot, and not of each
             epoch.
     """
 
+    row: ClassVar[type[JobRow]] = JobRow
     messages: Mapping[str, EventMessage] = COMMON_MESSAGES
-    default_fields: ClassVar[Record] = {}
     validates_each_slot: ClassVar[bool] = False
-
-    @abstractmethod
-    def job_fields(self, job: J) -> Record:
-        """Return the size, the decision and the kind's own fields of an open job."""
-
-    @abstractmethod
-    def decision_fields(self, body: Record) -> Record:
-        """Return those of the fields that a decision fixes, from the body of its event."""
 
     @abstractmethod
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
@@ -132,34 +156,33 @@ class JobProjection(ABC, Generic[J]):
         return bool(job.progress.rows or job.progress.steps)
 
     def received(self, event: ZoneEvent, job: PendingJob) -> JobReadModel:
-        row = {**self._empty_of(job), "state": "validating"}
-        return _row(event, job, Status.VALIDATING, row)
+        row = replace(self._row(job), state="validating")
+        return _read_model(event, job, Status.VALIDATING, row)
 
     def open(self, event: ZoneEvent, job: J) -> JobReadModel:
         status = Status.RUNNING if self.has_started(job) else Status.QUEUED
-        return _row(event, job, status, self._open_body(job))
+        return _read_model(event, job, status, self._row(job))
 
-    def rejected(self, event: ZoneEvent, job: PendingJob) -> JobReadModel:
-        return _row(event, job, Status.FAILED, self._decided(event.body) | self._ended(event))
+    def rejected(self, event: ZoneEvent, job: PendingJob, data: JobDecided) -> JobReadModel:
+        return _read_model(event, job, Status.FAILED, self._ended(event, self._row(data)))
 
     def withdrawn(self, event: ZoneEvent, job: PendingJob, status: Status) -> JobReadModel:
-        return _row(event, job, status, self._empty_of(job) | self._ended(event))
+        return _read_model(event, job, status, self._ended(event, self._row(job)))
 
     def closed(self, event: ZoneEvent, job: J, status: Status, *, refunded: bool) -> JobReadModel:
         """Return the row of an admitted job that ended, by its state before its last event."""
-        row = self._open_body(job) | self._ended(event)
+        row = self._ended(event, self._row(job))
         if refunded:
-            row |= {"state": "refunded", "refunded": True}
-        return _row(event, job, status, row)
+            row = replace(row, state="refunded", refunded=True)
+        return _read_model(event, job, status, row)
 
-    def preview(self, zone: str, at: float, job: str, body: Record) -> JobReadModel:
-        """Return the row of a job that is not recorded, by the body that its event would have."""
-        row = {**self._decided(body), "state": "what_if"}
-        status = Status.QUEUED
-        if not body["decision"]["admitted"]:
-            row |= {"error": self._rejection(body), "finished_at": at}
+    def preview(self, zone: str, at: float, job: str, data: JobDecided) -> JobReadModel:
+        """Return the row of a job that is not recorded, by its decision."""
+        row, status = replace(self._row(data), state="what_if"), Status.QUEUED
+        if not data.is_admitted:
+            row = replace(row, error=self._rejection(data.body()), finished_at=at)
             status = Status.FAILED
-        return JobReadModel(job, zone, 0, body["owner"], at, status, row)
+        return JobReadModel(job, zone, 0, data.owner, at, status, _json(row))
 
     def market_fields(self, row: JobReadModel) -> Record:
         """Return the fields of `market` that all kinds share; a kind fills in its own."""
@@ -189,33 +212,19 @@ class JobProjection(ABC, Generic[J]):
             },
         }
 
-    def _empty(self, owner: str, request: Record, training: Record) -> Record:
-        return {**empty_body(owner, request, training), **self.default_fields}
+    def _row(self, source: PendingJob | JobDecided) -> JobRow:
+        names = (one.name for one in fields(self.row) if hasattr(source, one.name))
+        return self.row(**{name: getattr(source, name) for name in names})
 
-    def _empty_of(self, job: PendingJob) -> Record:
-        return self._empty(job.owner, job.request, to_jsonable_python(job.training))
-
-    def _open_body(self, job: J) -> Record:
-        return {
-            **self._empty_of(job),
-            **self.job_fields(job),
-            "state": job.phase.value,
-            "progress": to_jsonable_python(job.progress),
-            "notes": list(job.notes),
-        }
-
-    def _decided(self, body: Record) -> Record:
-        empty = self._empty(body["owner"], body["request"], body["training"])
-        return {**empty, **self.decision_fields(body)}
-
-    def _ended(self, event: ZoneEvent) -> Record:
-        return {
-            "state": _END_STATES[event.type],
-            "finished_at": event.at,
-            "files": event.body.get("files", []),
-            "checkpoints": event.body.get("checkpoints", []),
-            "error": self._error(event),
-        }
+    def _ended(self, event: ZoneEvent, row: JobRow) -> JobRow:
+        return replace(
+            row,
+            state=_END_STATES[event.type],
+            finished_at=event.at,
+            files=event.body.get("files", []),
+            checkpoints=event.body.get("checkpoints", []),
+            error=self._error(event),
+        )
 
     def _data_notes(self, size: Record | None, training: Record) -> tuple[str, ...]:
         """Return what validation is charged, what training loses, who cannot load the adapter."""
@@ -240,8 +249,27 @@ class JobProjection(ABC, Generic[J]):
         return {"code": "bid_rejected", "message": message, "param": param}
 
 
-def _row(event: ZoneEvent, job: PendingJob, status: Status, body: Record) -> JobReadModel:
-    return JobReadModel(job.id, event.zone, job.seq, job.owner, job.created_at, status, body)
+def _json(row: JobRow) -> Record:
+    body: Record = adapter(type(row)).dump_python(row, mode="json")
+    return body
+
+
+def _read_model(event: ZoneEvent, job: PendingJob, status: Status, row: JobRow) -> JobReadModel:
+    created = job.seq, job.owner, job.created_at
+    return JobReadModel(job.id, event.zone, *created, status, _json(row))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepaidRow(JobRow):
+    """Row of a job that pays a binding price.
+
+    Attributes:
+        earliest: slot by whose end a job could finish that was too late for its deadline.
+        budget_remaining: remaining budget of its owner, if the price was above it.
+    """
+
+    earliest: int | None = None
+    budget_remaining: Money | None = None
 
 
 P = TypeVar("P", bound=PrepaidJob)
@@ -250,7 +278,7 @@ P = TypeVar("P", bound=PrepaidJob)
 class PrepaidProjection(JobProjection[P]):
     """Projection of jobs that pay a binding price; `reasons` of rejections are in words."""
 
-    default_fields: ClassVar[Record] = {"earliest": None, "budget_remaining": None}
+    row: ClassVar[type[JobRow]] = PrepaidRow
     reasons: ClassVar[Mapping[Reason, str]]
 
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
@@ -302,10 +330,17 @@ def replanned_message(body: Mapping[str, Any]) -> str:
 M = TypeVar("M", bound=MeteredJob)
 
 
-class MeteredProjection(JobProjection[M]):
-    """Projection of jobs that pay for what they use. Their rows have a `meter`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeteredRow(JobRow):
+    """Row of a job that pays for what it uses; `meter` has its cap and charges."""
 
-    default_fields: ClassVar[Record] = {"meter": None}
+    meter: Meter | None = None
+
+
+class MeteredProjection(JobProjection[M]):
+    """Projection of jobs that pay for what they use."""
+
+    row: ClassVar[type[JobRow]] = MeteredRow
 
     def metered_fields(self, row: JobReadModel) -> Record | None:
         """Return `MeteredFields` of the API, or None before the decision."""

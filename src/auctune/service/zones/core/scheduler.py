@@ -31,7 +31,7 @@ from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted, JobTrained
-from auctune.service.zones.core.job import SLOWER, Phase, SlotJob
+from auctune.service.zones.core.job import SLOWER, Phase, SlotJob, SlotResult
 from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker
 from auctune.service.zones.core.zone import SlottedZone, lose_to_memory
 
@@ -182,7 +182,12 @@ class SlotScheduler(ABC, Generic[Z, J]):
             if job is None or job.last_reported_slot >= slot:
                 continue
             zone.record(
-                JobTrained(node=node, slot=slot, seconds=message.seconds, result=asdict(result)),
+                JobTrained(
+                    node=node,
+                    slot=slot,
+                    seconds=message.seconds,
+                    result=SlotResult(**asdict(result)),
+                ),
                 name,
             )
             self._on_result(zone, job, result)

@@ -125,7 +125,7 @@ class ZoneState(ABC, Generic[J]):
         if earlier is not None:
             pending = replace(pending, seq=earlier.seq, created_at=earlier.created_at)
         if not data.is_admitted:
-            return Effects((self.projection.rejected(event, pending),))
+            return Effects((self.projection.rejected(event, pending, data),))
         job = self.admit(event, data, pending)
         self.jobs[job.id] = job
         return Effects((self.projection.open(event, job),), job.admission_entries())
@@ -222,7 +222,7 @@ class SlotJobState(SlottedState[SJ]):
         job.progress = job.progress.after(data.result)
         job.last_reported_slot = data.slot
         job.out_of_memory.clear()
-        if data.result["state"] == "done":
+        if data.result.state == "done":
             job.phase = Phase.TRAINED
         elif job.phase is Phase.PLANNED:
             job.phase = Phase.TRAINING

@@ -84,8 +84,8 @@ class Zone(ABC, Generic[J, B]):
     def preview(self, bid: B) -> JobReadModel:
         """Return the job as `decide` would return it, without recording it."""
         self.begin_slots()
-        projection, body = self.model.state.projection, self._decide(bid).body()
-        row: JobReadModel = projection.preview(self.name, self.clock.now(), bid.job, body)
+        projection, data = self.model.state.projection, self._decide(bid)
+        row: JobReadModel = projection.preview(self.name, self.clock.now(), bid.job, data)
         return row
 
     def _decided(self, bid: B, data: JobDecided) -> JobReadModel:

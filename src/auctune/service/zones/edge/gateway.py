@@ -8,7 +8,6 @@ from auctune.domain import Cell, Explanation, InputError, Money, PricedCell, Pri
 from auctune.domain.data_size import job_notes
 from auctune.edge import EdgeJob, EdgeMenu, EdgeMenuLine, Eris
 from auctune.edge.explain import plan_costs
-from auctune.engine.edge.records import read_decision, read_job
 from auctune.service.accounts.registry import Principal
 from auctune.service.config.zone import EDGE
 from auctune.service.fair_queue import in_place
@@ -21,7 +20,7 @@ from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
-from auctune.service.zones.edge.state import EdgeModel, SiteDatasets
+from auctune.service.zones.edge.state import EdgeDecided, EdgeModel, SiteDatasets
 from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 from auctune.service.zones.edge.zone import EdgeZone
 
@@ -33,8 +32,10 @@ def explain(model: EdgeModel, decided: ZoneEvent) -> Explanation:
         model: as it was just before the decision.
         decided: the `job.decided` event.
     """
-    eris, slot, last = model.mechanism, model.state.slot, int(decided.body["deadline_slot"])
-    job, answer = read_job(decided.body["job"]), read_decision(decided.body["answer"])
+    data = model.state.decode(decided)
+    assert isinstance(data, EdgeDecided)
+    eris, slot, last = model.mechanism, model.state.slot, data.deadline_slot
+    job, answer = data.job, data.answer
     menu = eris.quote(job, slot).lines
     chosen = next((line for line in reversed(menu) if line.finish <= last), None)
     if answer.plan is not None:

@@ -1,16 +1,4 @@
-"""State of an edge zone: data sets, jobs, events, state and rows.
-
-Besides the fields of all kinds a job's row has:
-
-| key | value |
-| --- | --- |
-| facts | rows by site, and the size of the data |
-| plan | slots that are trained and those to come, with the traffic of each |
-| trained | slots whose results are recorded |
-| failed_slots, transferred_mb | number of failed slots, and data transferred between sites |
-| earliest | slot by whose end a job could finish that was too late for its deadline |
-| budget_remaining | remaining budget of its owner, if the price was above it |
-"""
+"""State of an edge zone: data sets, jobs, events, state and rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,7 +22,8 @@ from auctune.edge import (
     SiteReturned,
     SlotPlan,
 )
-from auctune.engine.edge.records import DecisionField, JobField, PlanField, plan_record, read_job
+from auctune.engine.edge.edge_folder import SummaryField
+from auctune.engine.edge.records import DecisionField, JobField, PlanField, read_job
 from auctune.service.config.edge import read_supply
 from auctune.service.datasets.training_data import FileSizes
 from auctune.service.files.repository import FileRecord, FileRepository
@@ -52,13 +41,14 @@ from auctune.service.zones.core.events import (
     JobTrained,
     Size,
     SlotStarted,
-    adapter,
 )
 from auctune.service.zones.core.job import GivenUp, PendingJob, Phase, PrepaidJob, Progress
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
+    JobRow,
     PrepaidProjection,
+    PrepaidRow,
     replanned_message,
 )
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
@@ -183,6 +173,19 @@ def _files(submission: Submission) -> Iterator[tuple[str, str]]:
         yield submission.training.validation, "validation_file"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeBidDecision:
+    """Decision on a bid; see `EdgeDecision` and `EdgeOutcome`."""
+
+    admitted: bool
+    reason: Reason | None
+    payment: Money
+    price: Money | None
+    value: float | None
+    surplus: float | None
+    finish: int | None
+
+
 @dataclass(kw_only=True)
 class EdgeJobState(PrepaidJob):
     """An admitted job of an edge zone.
@@ -191,7 +194,6 @@ class EdgeJobState(PrepaidJob):
         facts: of its data.
         job: as it was offered to the mechanism.
         deadline_slot: the last slot in which it is in time.
-        decision: as recorded.
         plan: slots that are trained, and those to come.
         trained: slots whose results are recorded.
         steps: of the optimizer so far.
@@ -202,7 +204,7 @@ class EdgeJobState(PrepaidJob):
     facts: SiteDatasets
     job: JobField
     deadline_slot: int
-    decision: dict[str, Any]
+    decision: EdgeBidDecision
     plan: PlanField
     trained: list[int] = field(default_factory=list)
     steps: int = 0
@@ -211,7 +213,11 @@ class EdgeJobState(PrepaidJob):
 
     @property
     def payment(self) -> Money:
-        return Money(self.decision["payment"])
+        return self.decision.payment
+
+    @property
+    def size(self) -> DataSize:
+        return self.facts.size
 
     @property
     def total_rows(self) -> int:
@@ -282,22 +288,22 @@ class EdgeDecided(JobDecided):
     """A bid was decided on: `EdgeOffered` of the mechanism.
 
     Attributes:
-        size: rows and mean_tokens of the data.
+        size: of the data.
         facts: of the data.
         job: as it was offered.
         deadline_slot: the last slot in which it is in time.
-        decision: admitted, reason, payment, price, value, surplus, finish.
+        decision: of the mechanism, or over the budget.
         answer: of the mechanism.
         line: finish of the accepted line of a menu, or None.
         earliest: slot by whose end a job could finish that misses its deadline, or None.
         budget_remaining: remaining budget of the owner, if the price was above it.
     """
 
-    size: Record
+    size: Size
     facts: SiteDatasets
     job: JobField
     deadline_slot: int
-    decision: Record
+    decision: EdgeBidDecision
     answer: DecisionField
     line: int | None
     earliest: int | None
@@ -307,16 +313,16 @@ class EdgeDecided(JobDecided):
     def is_admitted(self) -> bool:
         return self.answer.admitted
 
+    @property
+    def plan(self) -> EdgePlan:
+        return EdgePlan(()) if self.answer.plan is None else self.answer.plan
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeTrained(JobTrained):
-    """A slot of a job was trained.
+    """A slot of a job was trained, with this outcome; the losses of its steps are in `result`."""
 
-    Attributes:
-        outcome: steps, samples and traffic of the slot.
-    """
-
-    outcome: Record
+    outcome: SummaryField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,21 +410,23 @@ class SiteUp(EventData):
     site: str
 
 
-_DECISION_FIELDS = ("size", "decision", "facts", "earliest", "budget_remaining")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeRow(PrepaidRow):
+    """Row of a job; see `EdgeJobState`."""
+
+    decision: EdgeBidDecision | None = None
+    facts: SiteDatasets | None = None
+    plan: PlanField = field(default_factory=lambda: EdgePlan(()))
+    trained: list[int] = field(default_factory=list)
+    failed_slots: int = 0
+    transferred_mb: float = 0.0
 
 
 class EdgeProjection(PrepaidProjection[EdgeJobState]):
     """Projection of edge jobs."""
 
     validates_each_slot: ClassVar[bool] = True
-    default_fields: ClassVar[Record] = {
-        **PrepaidProjection.default_fields,
-        "facts": None,
-        "plan": [],
-        "trained": [],
-        "failed_slots": 0,
-        "transferred_mb": 0.0,
-    }
+    row: ClassVar[type[JobRow]] = EdgeRow
     reasons: ClassVar[Mapping[Reason, str]] = {
         Reason.NO_FEASIBLE_SCHEDULE: "the sites could not train it by its deadline, even if all of "
         "them were free",
@@ -432,22 +440,6 @@ class EdgeProjection(PrepaidProjection[EdgeJobState]):
             EventType.DECIDED: EventMessage(self.decision_message),
             EdgeEventType.REPLANNED: EventMessage(replanned_message, "warn"),
         }
-
-    def job_fields(self, job: EdgeJobState) -> Record:
-        return {
-            "size": job.facts.size.to_record(),
-            "decision": job.decision,
-            "facts": adapter(SiteDatasets).dump_python(job.facts, mode="json"),
-            "plan": plan_record(job.plan),
-            "trained": list(job.trained),
-            "failed_slots": job.failed_slots,
-            "transferred_mb": job.transferred_mb,
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        plan = body["answer"]["plan"]
-        fields = {name: body[name] for name in _DECISION_FIELDS}
-        return {**fields, "plan": [] if plan is None else plan}
 
     def has_started(self, job: EdgeJobState) -> bool:
         return bool(job.trained)
@@ -556,8 +548,8 @@ class EdgeState(SlottedState[EdgeJobState]):
         assert data.slot not in job.trained, data.slot
         job.trained.append(data.slot)
         job.out_of_memory.clear()
-        job.steps = outcome["steps"]
-        job.transferred_mb += (outcome["chunk_bytes"] + outcome["parameter_bytes"]) / 1e6
+        job.steps = outcome.steps
+        job.transferred_mb += (outcome.chunk_bytes + outcome.parameter_bytes) / 1e6
         job.progress = job.progress.after(data.result)
         if job.is_trained:
             job.phase = Phase.TRAINED
@@ -576,11 +568,11 @@ class EdgeState(SlottedState[EdgeJobState]):
         job.continue_phase(has_trained=bool(job.trained))
         return self.show(event, job)
 
-    def _paused(self, event: ZoneEvent, data: EdgePaused) -> Effects:  # type: ignore[override]
+    def _job_paused(self, event: ZoneEvent, data: EdgePaused) -> Effects:
         job = self.jobs[job_of(event)]
         job.release(event.slot, [])
         job.given_up = data.given_up_for
-        return super()._paused(event, data)
+        return self._paused(event, data)
 
     def _site_down(self, _event: ZoneEvent, data: SiteDown) -> Effects:
         self.lost.add(data.site)
@@ -596,7 +588,7 @@ class EdgeState(SlottedState[EdgeJobState]):
         EdgeTrained: _trained,
         PlanReleased: _released,
         PlanReplaced: _replanned,
-        EdgePaused: _paused,
+        EdgePaused: _job_paused,
         EdgeResumed: _replanned,
         SiteDown: _site_down,
         SiteUp: _site_up,

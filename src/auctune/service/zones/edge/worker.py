@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from auctune.edge import SlotPlan
-from auctune.engine.edge.edge_folder import OUTCOME, EdgeFolder, SlotOutcome
+from auctune.engine.edge.edge_folder import EdgeFolder, SlotOutcome
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.records import SlotRequest
 from auctune.engine.edge.worker import SitesProcess, SitesSettings
@@ -32,7 +32,7 @@ from auctune.engine.messages.sites import (
 from auctune.engine.runtime.channel import OnMessage
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.job import SLOWER, Phase
+from auctune.service.zones.core.job import SLOWER, Phase, SlotResult
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker
 from auctune.service.zones.core.zone import lose_to_memory
@@ -262,22 +262,21 @@ def trained_event(
     """
     rows = job.progress.rows + outcome.samples
     loss, accuracy = outcome.validation_loss, outcome.validation_accuracy
-    result = {
-        "rows": rows,
-        "total_rows": total_rows,
-        "tokens": outcome.tokens,
-        "steps": outcome.steps,
-        "losses": [list(step) for step in outcome.losses],
-        "validation": [] if loss is None else [[outcome.steps, rows, loss, accuracy]],
-        "state": "failed" if outcome.diverged else "done" if rows >= total_rows else "suspended",
-        "note": "",
-    }
+    result = SlotResult(
+        rows=rows,
+        total_rows=total_rows,
+        tokens=outcome.tokens,
+        steps=outcome.steps,
+        state="failed" if outcome.diverged else "done" if rows >= total_rows else "suspended",
+        losses=outcome.losses,
+        validation=() if loss is None else ((outcome.steps, rows, loss, accuracy),),
+    )
     return EdgeTrained(
         node=part.server,
         slot=part.slot,
         seconds=outcome.seconds,
         result=result,
-        outcome=OUTCOME.dump_python(outcome, mode="json", exclude={"losses"}),
+        outcome=outcome,
     )
 
 

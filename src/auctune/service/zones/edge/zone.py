@@ -34,6 +34,7 @@ from auctune.service.zones.core.job import (
 )
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.edge.state import (
+    EdgeBidDecision,
     EdgeDecided,
     EdgeJobState,
     EdgeModel,
@@ -105,15 +106,15 @@ def outcome_fields(found: EdgeOutcome) -> dict[str, Any]:
     """Return the fields of `EdgeDecided` that say what was decided."""
     decision = found.decision
     return {
-        "decision": {
-            "admitted": decision.admitted,
-            "reason": decision.reason,
-            "payment": str(decision.payment),
-            "price": None if found.price is None else str(found.price),
-            "value": decision.utility,
-            "surplus": decision.surplus,
-            "finish": decision.finish,
-        },
+        "decision": EdgeBidDecision(
+            admitted=decision.admitted,
+            reason=decision.reason,
+            payment=decision.payment,
+            price=found.price,
+            value=decision.utility,
+            surplus=decision.surplus,
+            finish=decision.finish,
+        ),
         "answer": decision,
         "line": found.line,
         "earliest": found.earliest,
@@ -256,7 +257,7 @@ class PlanZone(SlottedZone[EdgeJobState, EdgeBid]):
             request=bid.request,
             training=bid.training,
             idempotency_key=bid.idempotency_key,
-            size=bid.facts.size.to_record(),
+            size=bid.facts.size,
             facts=bid.facts,
             job=job,
             deadline_slot=last,

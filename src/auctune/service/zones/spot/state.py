@@ -6,24 +6,16 @@ job would reach a cap just above it and be charged for nothing; with the worst c
 would be admitted. At 0.9 owners can compare the cost with the prices of other zones.
 
 A job's own slots are numbered from its first slot. Prices are relative to the on-demand price.
-Besides the fields of all kinds a job's row has:
-
-| key | value |
-| --- | --- |
-| meter | cap and charges |
-| first, deadline_slots | the first slot, and the number of slots up to the deadline |
-| worth | amount, deadline, zero_at, and `reached`: the value when the job finished |
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
-from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
@@ -49,6 +41,7 @@ from auctune.service.zones.core.job import (
     MAX_SHORTFALL,
     Estimate,
     Meter,
+    MeteredDecision,
     MeteredJob,
     PendingJob,
     Phase,
@@ -57,7 +50,9 @@ from auctune.service.zones.core.job import (
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
+    JobRow,
     MeteredProjection,
+    MeteredRow,
     Usage,
 )
 from auctune.service.zones.core.state import Reducer, SlottedState, ZoneModel
@@ -102,6 +97,21 @@ def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: 
     return Pace(start, tuple(reversed(speeds)) or (1.0,))
 
 
+@dataclass(frozen=True, slots=True)
+class ReachedValue(JobValue):
+    """Value of a job by time; `reached` is that of the time at which it was done, or None."""
+
+    reached: Money | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyLabels:
+    """Policy and forecaster of a job, as their settings name them."""
+
+    policy: str
+    forecast: str
+
+
 @dataclass(kw_only=True)
 class SpotJobState(MeteredJob):
     """An admitted job of a spot zone.
@@ -110,7 +120,7 @@ class SpotJobState(MeteredJob):
         terms: the job as the policy sees it.
         speed: of instances, relative to their profile, that the terms count on.
         unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
-        worth: value by time, as recorded.
+        worth: value by time.
         promised: work that its instances would have done so far by their profile.
         newest_promised: the same of its newest slot.
         count: instances in its newest slot.
@@ -128,7 +138,7 @@ class SpotJobState(MeteredJob):
     forecast: str
     unit_cost: float
     unit_price: float
-    worth: dict[str, Any]
+    worth: ReachedValue
     promised: float = 0.0
     newest_promised: float = 0.0
     count: int = 0
@@ -140,6 +150,10 @@ class SpotJobState(MeteredJob):
     @property
     def total_rows(self) -> int:
         return self.size.total_rows(self.training.epochs)
+
+    @property
+    def deadline_slots(self) -> int:
+        return self.terms.deadline
 
     def num_preempted(self, spot_before: int) -> int:
         """Return how many spot instances of its newest slot are lost if so many are left."""
@@ -236,10 +250,10 @@ class SpotBid(ZoneBid):
     estimate_inputs: EstimateInputs
 
 
-def decision_record(
+def decide(
     estimate: Estimate, cap: Money, left: Money | None, num_open: int, max_jobs: int
-) -> dict[str, Any]:
-    """Decide on a job, and return the `decision` of its event.
+) -> MeteredDecision:
+    """Decide on a job.
 
     `left` is what remains of the owner's budget; of `max_jobs` jobs `num_open` are not over.
     """
@@ -251,13 +265,13 @@ def decision_record(
         reason = OVER_CAP
     elif left is not None and need > left:
         reason = Reason.OVER_BUDGET
-    return {
-        "admitted": reason is None,
-        "reason": reason,
-        "max_cost": str(cap),
-        "min_max_cost": str(need) if reason == OVER_CAP else None,
-        "estimate": to_jsonable_python(estimate),
-    }
+    return MeteredDecision(
+        admitted=reason is None,
+        reason=reason,
+        max_cost=cap,
+        min_max_cost=need if reason == OVER_CAP else None,
+        estimate=estimate,
+    )
 
 
 def first_slot(clock: SlotClock, slot: int, ready_at: float) -> int:
@@ -307,16 +321,14 @@ def charge_amount(paid: float, unit_price: float, left: Money, *, is_free: bool 
     return ZERO if is_free else min(round_money(paid * unit_price), left)
 
 
-def value_at(worth: Mapping[str, Any], time: float) -> Money | None:
+def value_at(worth: JobValue, time: float) -> Money | None:
     """Return the value of a job that is done at a time, or None if its owner gave no value."""
-    if worth["amount"] is None:
-        return None
-    amount, deadline, zero_at = Money(worth["amount"]), worth["deadline"], worth["zero_at"]
-    if time <= deadline:
+    amount = worth.amount
+    if amount is None or time <= worth.deadline:
         return amount
-    if time >= zero_at:
+    if time >= worth.zero_at:
         return amount * 0
-    share = (zero_at - time) / (zero_at - deadline)
+    share = (worth.zero_at - time) / (worth.zero_at - worth.deadline)
     return (amount * Money(share)).quantize(amount)
 
 
@@ -346,7 +358,6 @@ class SpotDecided(MeteredDecided):
         held: set aside for the job.
         ready_at: unix time at which its process was expected to be able to train.
         unit_cost, unit_price: of an on-demand instance for a slot, to the service and its owner.
-        worth: amount, deadline, zero_at, reached.
     """
 
     jobs: int
@@ -355,10 +366,14 @@ class SpotDecided(MeteredDecided):
     first: int
     ready_at: float
     terms: SpotJobSpec
-    renting: Record
+    renting: StrategyLabels
     unit_cost: float
     unit_price: float
-    worth: Record
+    worth: ReachedValue
+
+    @property
+    def deadline_slots(self) -> int:
+        return self.terms.deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -468,6 +483,16 @@ def _metered(body: Mapping[str, Any]) -> str:
     return f"Slot {body['at']}: {held}, {body['amount']}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotRow(MeteredRow):
+    """Row of a job: its first slot, the number of its slots up to the deadline, and its value."""
+
+    decision: MeteredDecision | None = None
+    first: int | None = None
+    deadline_slots: int | None = None
+    worth: ReachedValue | None = None
+
+
 class SpotProjection(MeteredProjection[SpotJobState]):
     """Projection of spot jobs."""
 
@@ -481,35 +506,11 @@ class SpotProjection(MeteredProjection[SpotJobState]):
             lambda _: "Training is complete; the adapter is being packed"
         ),
     }
-    default_fields: ClassVar[Record] = {
-        **MeteredProjection.default_fields,
-        "first": None,
-        "deadline_slots": None,
-        "worth": None,
-    }
+    row: ClassVar[type[JobRow]] = SpotRow
 
     def usage(self, body: Mapping[str, Any], clock: SlotClock) -> Usage:
         num_instances = body["on_demand"] + body["spot"]
         return Usage(num_instances * body["share"] * clock.slot_seconds, "Instance-Seconds")
-
-    def job_fields(self, job: SpotJobState) -> Record:
-        return {
-            "size": job.size.to_record(),
-            "decision": job.decision,
-            "first": job.first,
-            "deadline_slots": job.terms.deadline,
-            "worth": job.worth,
-            "meter": to_jsonable_python(job.meter),
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        return {
-            "size": body["size"],
-            "decision": body["decision"],
-            "first": body["first"],
-            "deadline_slots": body["terms"]["deadline"],
-            "worth": body["worth"],
-        }
 
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
         return _rejection_reason(body)
@@ -579,8 +580,8 @@ class SpotState(SlottedState[SpotJobState]):
             first=data.first,
             terms=data.terms,
             speed=1.0 if inputs is None else inputs.pace.speed,
-            policy=data.renting["policy"],
-            forecast=data.renting["forecast"],
+            policy=data.renting.policy,
+            forecast=data.renting.forecast,
             unit_cost=data.unit_cost,
             unit_price=data.unit_price,
             decision=data.decision,
@@ -590,7 +591,7 @@ class SpotState(SlottedState[SpotJobState]):
         job.progress = Progress(total_rows=job.total_rows)
         return job
 
-    def _began(self, _event: ZoneEvent, data: SpotSlotStarted) -> Effects:  # type: ignore[override]
+    def _slot_began(self, _event: ZoneEvent, data: SpotSlotStarted) -> Effects:
         self.slot = data.slot
         self.slots[self.slot] = SlotStats(self.slot, data.price, data.available)
         while len(self.slots) > MAX_SLOTS:
@@ -626,7 +627,7 @@ class SpotState(SlottedState[SpotJobState]):
         job = self.jobs[job_of(event)]
         job.phase, job.finish = Phase.TRAINED, data.finish
         self._learn_speed(job, 1.0)
-        job.worth = {**job.worth, "reached": None if data.worth is None else str(data.worth)}
+        job.worth = replace(job.worth, reached=data.worth)
         if data.note:
             job.notes.append(data.note)
         return self.show(event, job)
@@ -652,7 +653,7 @@ class SpotState(SlottedState[SpotJobState]):
 
     reducers: ClassVar[Mapping[type[EventData], Reducer]] = {
         **SlottedState.reducers,
-        SpotSlotStarted: _began,
+        SpotSlotStarted: _slot_began,
         SpotDecided: SlottedState._decided,
         SpotMetered: _metered,
         SpotTrained: _trained,

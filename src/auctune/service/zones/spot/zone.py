@@ -16,10 +16,17 @@ from auctune.service.jobs.terms import JobValue, to_rfc3339
 from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch, check_step
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted
-from auctune.service.zones.core.job import SLOWER_THAN_SOLD, Estimate, Phase, reserved_amount
+from auctune.service.zones.core.job import (
+    SLOWER_THAN_SOLD,
+    Estimate,
+    Phase,
+    SlotResult,
+    reserved_amount,
+)
 from auctune.service.zones.core.zone import EventWriter, SlottedZone
 from auctune.service.zones.spot.state import (
     Pace,
+    ReachedValue,
     RunEventRecorded,
     SpotBid,
     SpotDecided,
@@ -28,9 +35,10 @@ from auctune.service.zones.spot.state import (
     SpotModel,
     SpotSlotStarted,
     SpotTrained,
+    StrategyLabels,
     TrainingCompleted,
     charge_amount,
-    decision_record,
+    decide,
     estimate_of,
     first_slot,
     learned_pace,
@@ -303,16 +311,15 @@ class SpotZone(RentalZone[SpotBid]):
             self._note_slower(job)
         if rows == job.progress.rows and refund is None:
             return
-        result = {
-            "rows": rows,
-            "total_rows": job.total_rows,
-            "tokens": trained.get("tokens", job.progress.tokens),
-            "steps": trained.get("steps", job.progress.steps),
-            "losses": trained.get("losses", []),
-            "validation": trained.get("validation", []),
-            "state": "suspended",
-            "note": "",
-        }
+        result = SlotResult(
+            rows=rows,
+            total_rows=job.total_rows,
+            tokens=trained.get("tokens", job.progress.tokens),
+            steps=trained.get("steps", job.progress.steps),
+            state="suspended",
+            losses=tuple(map(tuple, trained.get("losses", ()))),
+            validation=tuple(map(tuple, trained.get("validation", ()))),
+        )
         recorded = SpotTrained(
             node=self.name,
             slot=self.state.slot,
@@ -336,7 +343,7 @@ class SpotZone(RentalZone[SpotBid]):
             training=bid.training,
             idempotency_key=bid.idempotency_key,
             size=bid.size,
-            decision=decision_record(bid.estimate, bid.cap, left, num_open, rental.max_jobs),
+            decision=decide(bid.estimate, bid.cap, left, num_open, rental.max_jobs),
             budget_remaining=left,
             jobs=rental.max_jobs,
             estimate_inputs=bid.estimate_inputs,
@@ -344,15 +351,10 @@ class SpotZone(RentalZone[SpotBid]):
             first=slots.start,
             ready_at=ready_at,
             terms=rental.terms(bid.training, bid.size, worth, slots, pace.speed),
-            renting={"policy": rental.renting.policy, "forecast": rental.renting.forecast},
+            renting=StrategyLabels(rental.renting.policy, rental.renting.forecast),
             unit_cost=rental.unit_cost,
             unit_price=rental.unit_price,
-            worth={
-                "amount": None if worth.amount is None else str(worth.amount),
-                "deadline": worth.deadline,
-                "zero_at": worth.zero_at,
-                "reached": None,
-            },
+            worth=ReachedValue(worth.amount, worth.deadline, worth.zero_at),
         )
 
 

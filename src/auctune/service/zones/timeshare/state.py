@@ -2,14 +2,6 @@
 
 The service and replays call the same functions of decisions. A unit of the pool is a slot of the
 zone; an event's `number` counts the events of the pool, which goes on from them after a restart.
-Besides the fields of all kinds a job's row has:
-
-| key | value |
-| --- | --- |
-| meter | cap and charges |
-| target | target_loss, deadline_unit, best_loss, share, finish_unit, verdict, pool_seconds, curve |
-
-The curve is [[batches, loss]]; a point of a long curve stands for several units.
 """
 
 import math
@@ -19,7 +11,6 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
-from pydantic_core import to_jsonable_python
 
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
@@ -43,6 +34,7 @@ from auctune.service.zones.core.events import (
 from auctune.service.zones.core.job import (
     Estimate,
     Meter,
+    MeteredDecision,
     MeteredJob,
     PendingJob,
     Phase,
@@ -51,7 +43,9 @@ from auctune.service.zones.core.job import (
 from auctune.service.zones.core.projection import (
     COMMON_MESSAGES,
     EventMessage,
+    JobRow,
     MeteredProjection,
+    MeteredRow,
     Usage,
 )
 from auctune.service.zones.core.state import Reducer, ZoneModel, ZoneState
@@ -192,6 +186,34 @@ class Departure:
     best: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetProgress:
+    """Progress of a job towards its target loss.
+
+    Attributes:
+        deadline_unit, best_loss, share, verdict: see `TimeshareJob`.
+        finish_unit: `finish` of the job.
+        pool_seconds: that it has trained.
+        curve: batches and loss; a point of a long curve stands for several units.
+    """
+
+    target_loss: float
+    deadline_unit: int
+    best_loss: float | None
+    share: float
+    finish_unit: float | None
+    verdict: str | None
+    pool_seconds: float
+    curve: list[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareDecision(MeteredDecision):
+    """Decision on a job."""
+
+    target_loss: float
+
+
 @dataclass(kw_only=True)
 class TimeshareJob(MeteredJob):
     """An admitted job of a timeshare zone. Its number of rows is unknown: progress counts to 0.
@@ -207,6 +229,7 @@ class TimeshareJob(MeteredJob):
         departure: how it left the pool, or None.
     """
 
+    decision: TimeshareDecision
     size: DataSize
     target_loss: float
     deadline_unit: int
@@ -226,6 +249,19 @@ class TimeshareJob(MeteredJob):
     @property
     def cost(self) -> Money:
         return self.meter.charged
+
+    @property
+    def target(self) -> TargetProgress:
+        return TargetProgress(
+            target_loss=self.target_loss,
+            deadline_unit=self.deadline_unit,
+            best_loss=self.best,
+            share=self.share,
+            finish_unit=self.finish,
+            verdict=self.verdict,
+            pool_seconds=self.curve.seconds,
+            curve=[(batches, loss) for batches, loss, _ in self.curve.points],
+        )
 
 
 @dataclass
@@ -267,23 +303,22 @@ class TimeshareBid(ZoneBid):
     estimate_inputs: EstimateInputs
 
 
-def decision_record(
+def decide(
     estimate: Estimate | None, cap: Money, left: Money | None, target_loss: float
-) -> dict[str, Any]:
-    """Decide on a job, and return the `decision` of its event.
+) -> TimeshareDecision:
+    """Decide on a job.
 
     `left` is what remains of the owner's budget; without an estimate the job is rejected.
     """
     reserved = reserved_amount(cap, left)
     admitted = reserved > ZERO or cap == ZERO
-    return {
-        "admitted": admitted,
-        "reason": None if admitted else Reason.OVER_BUDGET,
-        "max_cost": str(reserved if admitted else cap),
-        "min_max_cost": None,
-        "estimate": to_jsonable_python(estimate),
-        "target_loss": target_loss,
-    }
+    return TimeshareDecision(
+        admitted=admitted,
+        reason=None if admitted else Reason.OVER_BUDGET,
+        max_cost=reserved if admitted else cap,
+        estimate=estimate,
+        target_loss=target_loss,
+    )
 
 
 def charge_amount(seconds: float, price: Money, left: Money) -> Money:
@@ -313,6 +348,7 @@ class TimeshareEventType(StrEnum):
 class TimeshareDecided(MeteredDecided):
     """A job was decided on; its target is to be reached by the beginning of `deadline_unit`."""
 
+    decision: TimeshareDecision
     deadline_unit: int
     estimate_inputs: EstimateInputs
 
@@ -489,6 +525,14 @@ def _left(body: Mapping[str, Any]) -> str:
     return ways.get(body["how"], "It has left the pool") + "; its best adapter is being packed"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeshareRow(MeteredRow):
+    """Row of a job."""
+
+    decision: TimeshareDecision | None = None
+    target: TargetProgress | None = None
+
+
 class TimeshareProjection(MeteredProjection[TimeshareJob]):
     """Projection of timeshare jobs."""
 
@@ -505,31 +549,11 @@ class TimeshareProjection(MeteredProjection[TimeshareJob]):
             lambda _: "The pool has removed it; the amount on hold is released"
         ),
     }
-    default_fields: ClassVar[Record] = {**MeteredProjection.default_fields, "target": None}
+    row: ClassVar[type[JobRow]] = TimeshareRow
 
     def usage(self, body: Mapping[str, Any], clock: SlotClock) -> Usage:
         seconds = body["charged_seconds"] if "charged_seconds" in body else body["seconds"]
         return Usage(seconds, "Seconds", is_fixed_price=True)
-
-    def job_fields(self, job: TimeshareJob) -> Record:
-        return {
-            "size": job.size.to_record(),
-            "decision": job.decision,
-            "meter": to_jsonable_python(job.meter),
-            "target": {
-                "target_loss": job.target_loss,
-                "deadline_unit": job.deadline_unit,
-                "best_loss": job.best,
-                "share": job.share,
-                "finish_unit": job.finish,
-                "verdict": job.verdict,
-                "pool_seconds": job.curve.seconds,
-                "curve": [[batches, loss] for batches, loss, _ in job.curve.points],
-            },
-        }
-
-    def decision_fields(self, body: Record) -> Record:
-        return {"size": body["size"], "decision": body["decision"]}
 
     def rejection_reason(self, body: Mapping[str, Any]) -> str:
         return _OVER_BUDGET
@@ -586,13 +610,14 @@ class TimeshareState(ZoneState[TimeshareJob]):
         return super().evolve(event, data)
 
     def admit(self, event: ZoneEvent, data: TimeshareDecided, pending: PendingJob) -> TimeshareJob:
+        assert data.decision.max_cost is not None
         return TimeshareJob(
             **vars(pending),
             size=data.size,
             decision=data.decision,
-            target_loss=data.decision["target_loss"],
+            target_loss=data.decision.target_loss,
             deadline_unit=data.deadline_unit,
-            meter=Meter(pending.owner, Money(data.decision["max_cost"])),
+            meter=Meter(pending.owner, data.decision.max_cost),
         )
 
     def _end(self, event: ZoneEvent, status: Status, *, refunded: bool) -> Effects:

@@ -45,7 +45,7 @@ from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted as JobNotedBody
 from auctune.service.zones.core.events import JobTrained
-from auctune.service.zones.core.job import MAX_SHORTFALL, SLOWER_THAN_SOLD, Phase
+from auctune.service.zones.core.job import MAX_SHORTFALL, SLOWER_THAN_SOLD, Phase, SlotResult
 from auctune.service.zones.core.snapshots import read_event
 from auctune.service.zones.core.supervisor import ProcessSupervisor
 from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker
@@ -149,7 +149,7 @@ def _joined_event(
         id=job,
         time=joined.unit,
         deadline=decided.deadline_unit,
-        threshold=decided.decision["target_loss"],
+        threshold=decided.decision.target_loss,
         settings=settings,
         rate=joined.rate,
         memory_bytes=int(joined.memory),
@@ -238,16 +238,14 @@ def _trained(
         return
     steps = job.progress.steps + row.batches
     rows, tokens = row.read
-    result = {
-        "rows": rows,
-        "total_rows": 0,
-        "tokens": tokens,
-        "steps": steps,
-        "state": "training",
-        "losses": [] if loss is None else [[steps, rows, tokens, loss, _finite(row.accuracy)]],
-        "validation": [],
-        "note": "",
-    }
+    result = SlotResult(
+        rows=rows,
+        total_rows=0,
+        tokens=tokens,
+        steps=steps,
+        state="training",
+        losses=() if loss is None else ((steps, rows, tokens, loss, _finite(row.accuracy)),),
+    )
     trained = JobTrained(node=NODE, slot=unit, seconds=row.seconds, result=result)
     zone.record(trained, job.id)
 

@@ -19,7 +19,7 @@ from auctune.service.zones.timeshare.state import (
     TimeshareFailed,
     TimeshareJob,
     TimeshareModel,
-    decision_record,
+    decide,
     held_after_cancel,
 )
 
@@ -99,7 +99,7 @@ class TimeshareZone(Zone[TimeshareJob, TimeshareBid]):
             deadline_unit=bid.deadline_unit,
             budget_remaining=left,
             estimate_inputs=bid.estimate_inputs,
-            decision=decision_record(bid.estimate, bid.cap, left, bid.target_loss),
+            decision=decide(bid.estimate, bid.cap, left, bid.target_loss),
         )
 
 
