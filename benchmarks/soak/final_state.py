@@ -52,10 +52,22 @@ def read_final_state(environment: Environment, clients: Sequence[Client]) -> Fin
             state.views[name] = job.view
     state.balances = environment.get("/v1/ledger/balances").body["accounts"]
     for zone in ZONES:
-        table = environment.get(f"/v1/zones/{zone.name}/state").body
-        if table["kind"] == "auction":
-            state.prices[zone.name] = table
+        zone_state = environment.get(f"/v1/zones/{zone.name}/state").body
+        if zone_state["kind"] == "auction":
+            state.prices[zone.name] = _price_table(zone_state)
     return state
+
+
+def _price_table(zone_state: dict[str, Any]) -> dict[str, Any]:
+    """Return the prices and use of an auction, [slot, node], as a mechanism's state names them."""
+    sections = zone_state["sections"]
+    table: dict[str, Any] = {"first_slot": sections[0]["rows"][0][0]}
+    for section in sections:
+        resource, rows = section["title"].lower(), section["rows"]
+        # After the slot and its time, price and use alternate.
+        table[f"{resource}_price"] = [row[2::2] for row in rows]
+        table[f"{resource}_used"] = [row[3::2] for row in rows]
+    return table
 
 
 def check_results(clients: Sequence[Client], state: FinalState) -> None:

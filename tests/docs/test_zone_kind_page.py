@@ -26,6 +26,7 @@ from support.command_line import run_auctune
 from support.page_visitor import PageVisitor
 from support.pages import ROOT, blocks, links
 from support.serving import Served, made_up_facts, serving
+from support.zone_state import records
 
 pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
@@ -143,20 +144,23 @@ def test_jobs_are_trained_in_order_of_arrival_at_the_price_of_the_page(
             reason: reason for reason in refused
         }
         assert refused["no_capacity"].error.param == "market.deadline"
-        queue = [one["job"] for one in get(served, "/v1/zones/queue/state")["queue"]]
+        queue = [one["job"] for one in records(get(served, "/v1/zones/queue/state"), "Queue")]
         assert queue == [first.id, second.id][-len(queue) :]
         connection = ("--url", served.url, "--api-key", served.operator)
         command = ["prices", "--zone", "queue"]
         code, shown, _ = run_auctune([*command, *connection], monkeypatch, capsys)
         assert code == 0
         assert "zone: queue" in shown
+        assert "Queue. Jobs in order of arrival." in shown
         done = [wait_until_over(served, job.id) for job in (first, second)]
         assert [job.status for job in done] == ["succeeded", "succeeded"]
         assert done[0].body["finished_at"] < done[1].body["finished_at"]
         content = served.client().files.content(done[0].body["files"][-1]).read()
         names = zipfile.ZipFile(io.BytesIO(content)).namelist()
         assert any(name.endswith("adapter_model.safetensors") for name in names)
-        assert first.id in PageVisitor(served, served.operator).get("/page/zones/queue").text
+        zone_page = PageVisitor(served, served.operator).get("/page/zones/queue").text
+        assert first.id in zone_page
+        assert "Jobs in order of arrival." in zone_page
         job_page = PageVisitor(served, served.users["ada"]).get(f"/page/jobs/{first.id}")
         assert "Trains on queue-0" in job_page.text
         assert balances(served) == {"user:ada": 2 * price, "revenue": -2 * price}

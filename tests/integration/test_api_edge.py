@@ -22,6 +22,7 @@ from support.edge_zones import edge_entry, rows_file
 from support.page_visitor import PageVisitor, faults
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
 from support.small_bases import write_pairs
+from support.zone_state import records
 from support.zones import record
 
 JOBS, QUOTES = "/v1/fine_tuning/jobs", "/v1/quotes"
@@ -238,14 +239,24 @@ def test_a_job_whose_files_nobody_has_looked_at_is_decided_on_later(served: Serv
 def test_operators_see_sites_prices_traffic_and_plans(served: Served) -> None:
     job = post(served, JOBS, work(served, bid="60"))
     with served.http(served.operator) as http:
-        table = http.get("/v1/zones/sites/state").json()
+        state = http.get("/v1/zones/sites/state").json()
         plans_ = http.get("/v1/zones/sites/plans").json()["data"]
         metrics = http.get("/metrics").text
-    assert [site["id"] for site in table["sites"]] == ["a", "b", "c"]
-    assert {one["job"] for one in table["jobs"]} >= {job["id"]}
-    slots = [part["slot"] - table["first_slot"] for part in job["market"]["edge"]["slots"]]
-    assert all(max(max(kinds) for kinds in table["used"][slot]) > 0 for slot in slots)
-    assert all(table["traffic_price"][slot] > 0 for slot in slots)
+    assert [(site["site"], site["capacity"]) for site in records(state, "Sites")] == [
+        ("a", "2 cpu"),
+        ("b", "2 cpu"),
+        ("c", "1 cpu"),
+    ]
+    assert {one["job"] for one in records(state, "Jobs")} >= {job["id"]}
+    devices, traffic = (
+        {one["slot"]: one for one in records(state, title)}
+        for title in ("Devices", "Traffic between sites")
+    )
+    for part in job["market"]["edge"]["slots"]:
+        slot = devices[part["slot"]]
+        assert slot["begins"] == part["begins_at"]
+        assert all(0 < slot[f"{site} cpu in use"] <= 1 for site in part["workers"])
+        assert traffic[part["slot"]]["price"] > 0
     assert job["id"] in {one["job"] for one in plans_}
     assert 'auctune_decisions_total{outcome="admitted",zone="sites"}' in metrics
     with served.http() as http:

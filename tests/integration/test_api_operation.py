@@ -28,6 +28,7 @@ from support.serving import (
     make_zone,
     serving,
 )
+from support.zone_state import records
 
 
 @pytest.fixture(scope="module")
@@ -679,9 +680,19 @@ def test_an_operator_sees_decisions_plans_and_prices(served: Served) -> None:
         assert decisions["data"][0]["bid"] == "33.3300"
         plans = http.get("/v1/zones/second/plans").json()["data"]
         assert job.market["plan"] in [plan["plan"] for plan in plans]
-        prices = http.get("/v1/zones/second/state").json()
-        assert sum(map(sum, prices["compute_used"])) > 0
-        assert len(prices["compute_price"][0]) == len(prices["nodes"]) == 2
+        state = http.get("/v1/zones/second/state").json()
+        nodes = [node["id"] for node in state["nodes"]]
+        for title in ("Compute", "Memory"):
+            slots = records(state, title)
+            assert [name for name in slots[0] if not name.endswith("in use")] == [
+                "slot",
+                "begins",
+                *nodes,
+            ]
+            assert any(slot[f"{node} in use"] > 0 for slot in slots for node in nodes)
+        assert [node["compute_used"] for node in state["nodes"]] == [
+            records(state, "Compute")[0][f"{node} in use"] for node in nodes
+        ]
 
 
 def test_a_drained_node_has_its_jobs_planned_elsewhere_at_no_charge(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from auctune.service.zones.spot.zone import SpotZone
 from support import run_events
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
 from support.spot_zones import spot_zone
+from support.zone_state import records
 from support.zones import record
 
 JOBS, QUOTES = "/v1/fine_tuning/jobs", "/v1/quotes"
@@ -321,10 +322,11 @@ def test_operators_see_market_and_holdings(served: Served) -> None:
     served.clock.pass_slots(1)
     slot(served, job["id"], 0, 2.0)
     with served.http(served.operator) as http:
-        table = http.get("/v1/zones/rented/state").json()
+        state = http.get("/v1/zones/rented/state").json()
         found = http.get("/v1/zones/rented/decisions").json()["data"]
-    assert (table["unit_cost"], table["unit_price"]) == (1.0, 1.5)
-    assert {(one["on_demand"], one["spot"]) for one in table["slots"]} >= {(1, 1)}
+    assert "(on demand: 1.5, at a cost of 1)" in state["sections"][0]["caption"]
+    slots = records(state, "Spot market and holdings")
+    assert {(one["on demand held"], one["spot held"]) for one in slots} >= {(1, 1)}
     assert found[0]["metered"]["max_cost"] == "50.0000"
     with served.http() as http:
         assert http.get("/v1/zones/rented/state").status_code == 403

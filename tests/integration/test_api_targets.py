@@ -10,6 +10,7 @@ import pytest
 from auctune.engine.pool.events import JobOutlook, JobStatus
 from support.pool_events import joined, quantum, send_pool_event, settle_dropped
 from support.serving import Served, make_file, make_pool, make_zone, serving
+from support.zone_state import records
 
 PRICE = "0.0100"
 
@@ -158,11 +159,13 @@ def test_a_job_is_paused_resumed_charged_and_seen(
     metrics = http.get(f"{path}/events").json()["data"][0]["data"]
     assert (metrics["train_loss"], metrics["train_mean_token_accuracy"]) == (2.5, 0.25)
     with served.http(served.operator) as operator:
-        shares = operator.get("/v1/zones/pool/state").json()
-        assert shares["units"] == [
-            {"unit": unit, "begins_at": served.clock(), "span": 1.0, "shares": {job: 0.75}}
+        state = operator.get("/v1/zones/pool/state").json()
+        assert records(state, "Shares of the pool") == [
+            {"slot": unit, "begins": served.clock(), "span": 1.0, "job": job, "share": 0.75}
         ]
-        assert [one["job"] for one in shares["jobs"]] == [job]
+        assert [(one["job"], one["best loss"]) for one in records(state, "Jobs")] == [
+            (job, "2.500")
+        ]
         assert http.get("/v1/zones/pool/state").status_code == 403
     assert http.post(f"{path}/cancel").json()["status"] == "cancelled"
     metered = http.get(path).json()["market"]["metered"]

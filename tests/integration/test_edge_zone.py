@@ -38,6 +38,7 @@ from support.edge_zones import TOKENS
 from support.page_visitor import PageVisitor
 from support.service_process import ServiceProcess, running
 from support.waits import poll
+from support.zone_state import records
 
 pytestmark = [
     pytest.mark.slow,
@@ -319,13 +320,12 @@ def test_a_killed_service_and_a_killed_site_change_neither_the_weights_nor_the_p
         for one in (job, other):
             done = service.wait_for_job(one, lambda found: found["status"] == "succeeded")
             assert done["status"] == "succeeded", done
-        poll(
-            lambda: (
-                {s["state"] for s in service.ask("GET", "/v1/zones/sites/state")[1]["sites"]}
-                == {"up"}
-            ),
-            "the site to be there again",
-        )
+
+        def states() -> set[str]:
+            state = service.ask("GET", "/v1/zones/sites/state")[1]
+            return {site["state"] for site in records(state, "Sites")}
+
+        poll(lambda: states() == {"up"}, "the site to be there again")
         assert service.job(job)["market"]["payment"] == paid
         further = shop.submit_by_client(model=service.job(job)["fine_tuned_model"])
         done = service.wait_for_job(further, lambda found: found["status"] == "succeeded")

@@ -121,7 +121,8 @@ def test_an_operator_sees_market_holdings_shares_and_curves(shop: Shop) -> None:
     market = operator.get(f"/page/zones/{RENTED}")
     assert "held are 1 on demand and 2 spot" in market.text
     rows = re.findall(
-        r"<tr><th scope=\"row\">(\d+)</th>.*?<td>1</td><td>(\d)</td></tr>", market.text
+        r"<tr><th scope=\"row\">(\d+)</th>.*?>1</td><td class=\"number\">(\d)</td></tr>",
+        market.text,
     )
     assert [held for _, held in rows] == ["2", "1", "0"]
     pool = operator.get(f"/page/zones/{POOL}").text

@@ -26,6 +26,7 @@ from support.replayed import replayed
 from support.service_process import ServiceProcess, rows_of, running
 from support.spot_zones import write_spot_service
 from support.thorough import THOROUGH
+from support.zone_state import records
 
 pytest_plugins = ["support.tiny_bases"]
 pytestmark = pytest.mark.slow
@@ -132,7 +133,8 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
         assert [one["epoch"] for one in epochs["data"]] == [EPOCHS, EPOCHS - 1, EPOCHS - 2]
         further = start_from(service, file, epochs["data"][1]["fine_tuned_model_checkpoint"])
         rented = service.ask("GET", "/v1/zones/rented/state")[1]
-        assert any(one["spot"] + one["on_demand"] for one in rented["slots"])
+        slots = records(rented, "Spot market and holdings")
+        assert any(one["spot held"] + one["on demand held"] for one in slots)
         assert service.stop() == 0
     charged = check_log(data, name, further)
     assert Decimal(done["market"]["metered"]["cost"]) == charged

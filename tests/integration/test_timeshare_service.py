@@ -27,6 +27,7 @@ from support.service_process import (
 )
 from support.thorough import THOROUGH
 from support.tiny_architecture import tiny_architecture
+from support.zone_state import records
 
 pytestmark = pytest.mark.slow
 
@@ -118,8 +119,8 @@ def test_targets_are_met_or_not_and_each_unit_is_charged_once_whatever_is_killed
         assert cancelled["held"] == "0.0000"
         assert Decimal(cancelled["cost"]) > 0
         service.first_worker()
-        _, shares = service.ask("GET", "/v1/zones/pool/state")
-        assert {job for unit in shares["units"] for job in unit["shares"]} == {
+        _, state = service.ask("GET", "/v1/zones/pool/state")
+        assert {one["job"] for one in records(state, "Shares of the pool")} == {
             hopeless,
             reached,
             dropped,

@@ -14,6 +14,7 @@ from auctune.service.jobs.training import Submission, check_adapter, check_batch
 from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
+from auctune.service.zones.core.sections import Column, JobName, Section, ZoneView
 from auctune_fcfs.zone import FcfsBid, FcfsZone
 
 
@@ -78,16 +79,14 @@ class FcfsGateway(MenuGateway[FcfsZone, FcfsBid, DatasetQuote, int]):
     def _accept(self, zone: FcfsZone, bid: FcfsBid, plan: int) -> JobReadModel | None:
         return zone.accept(bid, plan)
 
-    def _view(self, zone: FcfsZone) -> dict[str, Any]:
-        return {
-            "queue": [
-                {
-                    "job": job.id,
-                    "user": job.owner,
-                    "node": job.node,
-                    "remaining_slots": job.remaining_slots,
-                    "payment": str(job.payment),
-                }
-                for job in zone.state.queue
-            ]
-        }
+    def _view(self, zone: FcfsZone, job_name: JobName) -> ZoneView:
+        columns = (
+            *map(Column, ("job", "user", "node")),
+            Column("remaining slots", "number"),
+            Column("payment"),
+        )
+        rows = tuple(
+            (job_name(job.id), job.owner, job.node, job.remaining_slots, str(job.payment))
+            for job in zone.state.queue
+        )
+        return ZoneView((Section("Queue", "Jobs in order of arrival.", columns, rows),))

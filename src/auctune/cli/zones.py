@@ -1,6 +1,5 @@
 """`auctune zones`, `nodes` and `prices`: a service's compute; mostly for operators."""
 
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +10,6 @@ from auctune.cli._support.service import ServiceJsonOptions, Zone
 from auctune.cli._support.tables import make_table, print_table
 from auctune.client import Client
 from auctune.domain import InputError
-from auctune.domain.job_words import loss_text, state_word
 
 zones = typer.Typer(help="Zones: list; pause, resume for operators.", rich_markup_mode=None)
 nodes = typer.Typer(help="Nodes: list, drain, return; for operators.", rich_markup_mode=None)
@@ -72,17 +70,13 @@ def return_node(node: NodeName, *, zone: Zone = None, service: ServiceJsonOption
 def prices(
     *,
     zone: Zone = None,
-    slots: Annotated[int, typer.Option(min=1, help="Show this many slots.")] = 12,
+    slots: Annotated[int, typer.Option(min=1, help="Show this many slots of each table.")] = 12,
     service: ServiceJsonOptions,
 ) -> None:
-    """Show a zone's prices and utilization by slot; for operators.
-
-    Prices of an auction are per sample. A spot zone shows its market and instances, a pool the
-    jobs that share it, an edge zone its sites.
-    """
+    """Show a zone's prices, use and jobs; for operators."""
     with service.connect() as client:
         state = client.zone_state(client.zone(zone)["id"])
-    service.output(state, lambda one: _PRINTERS.get(one["kind"], _print_other)(one, slots))
+    service.output(state, lambda one: _print_state(one, slots))
 
 
 def _act(zone: str, action: str, service: ServiceJsonOptions) -> None:
@@ -110,9 +104,9 @@ def _output_nodes(client: Client, zone: str, service: ServiceJsonOptions) -> Non
         print_table(table)
 
     state = client.zone_state(zone)
-    if "nodes" not in state:
-        place, expected = "--zone", "a zone of kind auction"
-        raise InputError(place, f"zone {zone} ({state['kind']}) has no nodes of its own", expected)
+    if state["nodes"] is None:
+        found = f"zone {zone} ({state['kind']}) has no nodes of its own"
+        raise InputError("--zone", found, "a zone with nodes")
     service.output(state["nodes"], show)
 
 
@@ -135,106 +129,30 @@ def _print_zones(records: list[dict[str, Any]]) -> None:
     print_table(table)
 
 
-def _print_nodes(state: dict[str, Any], slots: int) -> None:
-    """Print an auction's prices and utilization, from the present slot on."""
-    headers = [_with_state(node["id"], node["state"]) for node in state["nodes"]]
-    typer.echo(f"zone {state['zone']}: price per sample, and share sold")
-    table = make_table("slot", "starts", *headers, right=("slot", *headers))
-    for index, row in enumerate(state["compute_price"][:slots]):
-        used = state["compute_used"][index]
-        cells = (f"{price:.6f} {share:>5.0%}" for price, share in zip(row, used, strict=True))
-        table.add_row(*_slot_cells(state, index), *cells)
-    print_table(table)
-
-
-def _print_instances(state: dict[str, Any], slots: int) -> None:
-    """Print a spot zone's market and instances in the newest slots, the newest last."""
-    headers = ("spot price", "available", "on-demand", "spot")
-    typer.echo(
-        f"zone {state['zone']}: price of a spot instance per slot (on demand: "
-        f"{state['unit_price']:g}), and instances held"
-    )
-    table = make_table("slot", "starts", *headers, right=("slot", *headers))
-    for row in state["slots"][-slots:]:
-        price = f"{row['price'] * state['unit_price']:.4f}"
-        counts = (str(row[name]) for name in ("available", "on_demand", "spot"))
-        table.add_row(str(row["slot"]), format_time(row["begins_at"]), price, *counts)
-    print_table(table)
-
-
-def _print_pool(state: dict[str, Any], slots: int) -> None:
-    """Print the jobs that share a pool, and their shares in the newest slots."""
-    typer.echo(f"zone {state['zone']}: jobs that share its pool")
-    numbers = ("loss", "target", "share", "cost")
-    table = make_table("job", "user", "state", *numbers, "deadline", "", right=numbers)
-    for job in state["jobs"]:
-        loss, target = job["best_loss"], job["target_loss"]
-        table.add_row(
-            job["job"],
-            job["user"],
-            state_word(job["state"]),
-            "-" if loss is None else loss_text(loss, target),
-            f"{target:g}",
-            f"{job['share']:.0%}",
-            job["cost"],
-            format_time(job["deadline"]),
-            job["verdict"] or "",
-        )
-    print_table(table)
-    table = make_table("slot", "starts", "shares", right=("slot",))
-    for unit in state["units"][-slots:]:
-        shares = ", ".join(f"{job} {share:.0%}" for job, share in unit["shares"].items())
-        table.add_row(str(unit["unit"]), format_time(unit["begins_at"]), shares)
-    print_table(table)
-
-
-def _print_sites(state: dict[str, Any], slots: int) -> None:
-    """Print an edge zone's prices and utilization by site and device type, and its traffic."""
-    devices = [
-        (site, kind, _with_state(f"{record['id']} {name}", record["state"]))
-        for site, record in enumerate(state["sites"])
-        for kind, name in enumerate(state["types"])
-        if record["capacity"].get(name)
-    ]
-    headers = [header for _, _, header in devices]
-    typer.echo(f"zone {state['zone']}: price per device, and share sold; traffic in MB")
-    table = make_table("slot", "starts", *headers, "traffic", right=("slot", *headers, "traffic"))
-    for index, row in enumerate(state["price"][:slots]):
-        cells = []
-        for site, kind, _ in devices:
-            capacity = state["sites"][site]["capacity"][state["types"][kind]]
-            share = state["used"][index][site][kind] / capacity
-            cells.append(f"{row[site][kind]:.6f} {share:>5.0%}")
-        traffic = f"{state['traffic_used_mb'][index]:.1f}"
-        table.add_row(*_slot_cells(state, index), *cells, traffic)
-    print_table(table)
-
-
-def _print_other(state: dict[str, Any], _slots: int) -> None:
-    """Print the state of a zone whose kind an installed package offers: values, then records."""
-    tables = {name: value for name, value in state.items() if isinstance(value, list)}
-    for name, value in state.items():
-        if name not in tables:
-            typer.echo(f"{name}: {value}")
-    for records in filter(None, tables.values()):
-        table = make_table(*records[0])
-        for record in records:
-            table.add_row(*("" if value is None else str(value) for value in record.values()))
+def _print_state(state: dict[str, Any], slots: int) -> None:
+    """Print the sections of a zone of any kind; of tables by slot the first `slots`."""
+    typer.echo(f"zone: {state['zone']}, kind: {state['kind']}")
+    for section in state["sections"]:
+        columns, rows = section["columns"], section["rows"]
+        if columns[0]["name"] == "slot":
+            shown = list(dict.fromkeys(row[0] for row in rows))[:slots]
+            rows = [row for row in rows if row[0] in shown]
+        typer.echo(f"\n{section['title']}. {section['caption']}")
+        numbers = (one["name"] for one in columns if one["format"] in ("number", "share"))
+        table = make_table(*(one["name"] for one in columns), right=tuple(numbers))
+        for row in rows:
+            table.add_row(*map(_cell_text, row, columns))
         print_table(table)
 
 
-def _slot_cells(state: dict[str, Any], index: int) -> tuple[str, str]:
-    start = state["first_begins_at"] + index * state["slot_seconds"]
-    return str(state["first_slot"] + index), format_time(start)
-
-
-def _with_state(name: str, status: str) -> str:
-    return name if status == "up" else f"{name} ({status})"
-
-
-_PRINTERS: Mapping[str, Callable[[dict[str, Any], int], None]] = {
-    "auction": _print_nodes,
-    "spot": _print_instances,
-    "timeshare": _print_pool,
-    "edge": _print_sites,
-}
+def _cell_text(value: Any, column: dict[str, Any]) -> str:
+    match column["format"]:
+        case "time":
+            return format_time(value)
+        case _ if value is None:
+            return "-"
+        case "number":
+            return f"{value:.{column['digits']}f}"
+        case "share":
+            return f"{value:.0%}"
+    return str(value)

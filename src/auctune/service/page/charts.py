@@ -7,93 +7,54 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
-from auctune.pages import count, money
+from auctune.pages import money
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.page.filters import name_of, short_id
+from auctune.service.zones.core.sections import MAX_CHART_SLOTS
 
 Shown = Mapping[str, Any]
 
 _MAX_PLANS = 60
 _MAX_CURVES = 12
-_MAX_SLOTS = 120
-"""The newest slots of a zone or a job."""
 _UNITS = ((2 * 86_400, 86_400, "days"), (2 * 3600, 3600, "hours"), (180, 60, "minutes"))
 
 
-def zone_maps(prices: Shown) -> dict[str, ChartSpec]:
-    """Return heat maps of prices and use, by node and slot."""
-    nodes = [node["id"] for node in prices["nodes"]]
-
-    def grid(chart: str, field: str, what: str) -> ChartSpec:
-        used, values = prices[field.replace("price", "used")], prices[field]
-        busiest = max((share for row in used for share in row), default=0.0)
-        data = {"nodes": nodes, "values": values, "busiest": busiest, "times": _times(prices)}
-        return ChartSpec(chart, data, _extremes(what, nodes, values, is_share=values is used))
-
-    return {
-        "compute_price": grid("compute-price", "compute_price", "Price of compute"),
-        "memory_price": grid("memory-price", "memory_price", "Price of memory"),
-        "compute_used": grid("compute-use", "compute_used", "Compute in use"),
-        "memory_used": grid("memory-use", "memory_used", "Memory in use"),
-    }
-
-
-def _times(state: Shown) -> dict[str, float]:
-    """Return when the slots of a zone's state begin, the current one first."""
-    return {"start": state["first_begins_at"], "seconds": state["slot_seconds"]}
-
-
-def _extremes(
-    what: str, names: Sequence[str], values: Sequence[Sequence[float]], *, is_share: bool
-) -> str:
-    """Return the least and the largest value of a heat map, and where it is the largest."""
-
-    def text(value: float) -> str:
-        return f"{value:.0%}" if is_share else f"{value:.4g}"
-
-    cells = [(value, name) for row in values for value, name in zip(row, names, strict=True)]
-    if not cells:
-        return f"{what}: no slots"
-    (least, _), (most, name) = min(cells), max(cells, key=lambda cell: cell[0])
-    slots = count(len(values), "slot")
-    if least == most:
-        return f"{what}: {text(most)} everywhere in {slots}"
-    return f"{what}: {text(least)} to {text(most)} in {slots}, highest on {name}"
-
-
-def job_names(shown: Iterable[Shown], jobs: Iterable[str] | None = None) -> dict[str, str]:
+def job_names(shown: Iterable[Shown]) -> dict[str, str]:
     """Return the names of jobs by id, each different: a name of several is followed by its id.
 
     Args:
         shown: operators' views of jobs.
-        jobs: ids, or None for those of `shown`; one that is not among these is called by its id.
     """
-    known = {one["job"]: name_of(one) for one in shown}
-    found = {job: known.get(job) or short_id(job) for job in (known if jobs is None else jobs)}
-    often = Counter(found.values())
+    names = {one["job"]: name_of(one) for one in shown}
+    often = Counter(names.values())
     return {
-        job: f"{name} ({short_id(job)})" if often[name] > 1 else name for job, name in found.items()
+        job: f"{name} ({short_id(job)})" if often[name] > 1 else name for job, name in names.items()
     }
 
 
-def plan_of_zone(plans: Sequence[Shown], prices: Shown) -> ChartSpec | None:
-    """Return the plans of all open jobs, or None without any."""
-    first, slots = prices["first_slot"], len(prices["compute_price"])
-    names = job_names(plans)
-    found = (_row(one, names[one["job"]], first, slots, prices) for one in plans)
+def plan_of_zone(plans: Sequence[Shown], zone: Shown, nodes: Sequence[str]) -> ChartSpec | None:
+    """Return the plans of all open jobs on some nodes, or None without any."""
+    slots, names = zone["slots"], job_names(plans)
+    found = (_row(one, names[one["job"]], zone) for one in plans)
     rows = [row for row in found if row is not None]
     rows.sort(key=lambda row: (row["arrival"], row["cells"][0][0]))
     if not rows:
         return None
-    nodes = [node["id"] for node in prices["nodes"]]
+    times = {"start": _begins(zone), "seconds": zone["slot_seconds"]}
     text = f"Gantt chart of {min(len(rows), _MAX_PLANS)} jobs over {slots} slots"
-    data = {"rows": rows[:_MAX_PLANS], "nodes": nodes, "slots": slots, "times": _times(prices)}
+    data = {"rows": rows[:_MAX_PLANS], "nodes": list(nodes), "slots": slots, "times": times}
     return ChartSpec("plan", data, text)
 
 
-def _row(plan: Shown, name: str, first: int, slots: int, prices: Shown) -> dict[str, Any] | None:
+def _begins(zone: Shown) -> float:
+    """Return the unix time at which a zone's current slot began."""
+    return float(zone["slot_ends_at"] - zone["slot_seconds"])
+
+
+def _row(plan: Shown, name: str, zone: Shown) -> dict[str, Any] | None:
     if not plan["plan"]:
         return None
+    first, slots = zone["slot"], zone["slots"]
     cells = [
         [cell["slot"] - first, cell["node"]]
         for cell in plan["plan"]["cells"]
@@ -101,7 +62,7 @@ def _row(plan: Shown, name: str, first: int, slots: int, prices: Shown) -> dict[
     ]
     if not cells:
         return None
-    created = (plan["created_at"] - prices["first_begins_at"]) / prices["slot_seconds"]
+    created = (plan["created_at"] - _begins(zone)) / zone["slot_seconds"]
     arrival = min(max(0, math.floor(created)), cells[0][0])
     return {"task": name, "arrival": arrival, "deadline": cells[-1][0], "cells": cells}
 
@@ -131,7 +92,7 @@ def plan_of_job(job: Shown, zone: Shown) -> ChartSpec | None:
 
 def _epoch(zone: Shown) -> float:
     """Return the unix time at which a zone's slot 0 begins."""
-    return float(zone["slot_ends_at"] - (zone["slot"] + 1) * zone["slot_seconds"])
+    return _begins(zone) - float(zone["slot"] * zone["slot_seconds"])
 
 
 def losses_of(job: Shown, metrics: Sequence[Shown]) -> ChartSpec | None:
@@ -294,7 +255,7 @@ def metered_of(job: Shown, events: Sequence[Shown], zone: Shown | None) -> Chart
     charges = [one["data"] for one in reversed(events) if (one["data"] or {}).get("amount")]
     if metered is None or not charges:
         return None
-    charges = charges[-_MAX_SLOTS:]
+    charges = charges[-MAX_CHART_SLOTS:]
     is_share = "share" in charges[0]
     at = [one["unit"] if is_share else one["at"] for one in charges]
     # The oldest charges of a long job are not shown, but their cost counts.
@@ -327,55 +288,6 @@ def _allocation(charge: Shown, *, is_share: bool) -> dict[str, float]:
     return {"on demand": charge["on_demand"], "spot": charge["spot"]}
 
 
-def market_of(rented: Shown) -> ChartSpec | None:
-    """Return a spot market and the instances held by slot, or None before the first slot."""
-    shown = rented["slots"][-_MAX_SLOTS:]
-    if not shown:
-        return None
-    first, unit = shown[0]["slot"], rented["unit_price"]
-    slots = [
-        {
-            "slot": one["slot"] - first,
-            "price": one["price"] * unit,
-            "available": one["available"],
-            "on_demand": one["on_demand"],
-            "spot": one["spot"],
-        }
-        for one in shown
-    ]
-    now = shown[-1]
-    text = (
-        f"Market and holdings over {len(shown)} slots; in the newest a spot instance costs"
-        f" {now['price'] * unit:.4g} for a slot, there are {now['available']}, and held are"
-        f" {now['on_demand']} on demand and {now['spot']} spot"
-    )
-    times = {"start": shown[0]["begins_at"], "seconds": rented["slot_seconds"]}
-    data = {"slots": slots, "on_demand_price": unit, "times": times}
-    return ChartSpec("rented", data, text)
-
-
-def shares_of(pool: Shown, names: Mapping[str, str]) -> ChartSpec | None:
-    """Return the shares of a pool by quantum, or None before the first.
-
-    `names` are those of jobs by id.
-    """
-    units = [one for one in pool["units"] if one["shares"]][-_MAX_SLOTS:]
-    if not units:
-        return None
-    first = units[0]["unit"]
-    slots = [
-        {
-            "slot": one["unit"] - first,
-            "amounts": {names[job]: share for job, share in one["shares"].items()},
-        }
-        for one in units
-    ]
-    last = ", ".join(f"{names[job]} {share:.0%}" for job, share in units[-1]["shares"].items())
-    times = {"start": units[0]["begins_at"], "seconds": pool["slot_seconds"]}
-    text = f"Shares of the pool by slot; in the newest {last}"
-    return ChartSpec("shares", {"slots": slots, "times": times}, text)
-
-
 def targets_of(decisions: Sequence[Shown], names: Mapping[str, str]) -> ChartSpec | None:
     """Return loss curves and their targets, or None before the first curve.
 
@@ -394,30 +306,4 @@ def targets_of(decisions: Sequence[Shown], names: Mapping[str, str]) -> ChartSpe
         return None
     return ChartSpec(
         "targets", {"curves": curves}, f"Loss curves of {len(curves)} jobs, by batches"
-    )
-
-
-def sites_of(table: Shown) -> tuple[ChartSpec, ChartSpec]:
-    """Return heat maps of prices, and of use as shares, by site and slot."""
-    units = [
-        (place, kind, f"{site['id']} {name}", site["capacity"][name])
-        for place, site in enumerate(table["sites"])
-        for kind, name in enumerate(table["types"])
-        if site["capacity"].get(name)
-    ]
-    names = [name for _, _, name, _ in units]
-    prices = [[row[place][kind] for place, kind, _, _ in units] for row in table["price"]]
-    used = [[row[place][kind] / whole for place, kind, _, whole in units] for row in table["used"]]
-    times = {"times": _times(table)}
-    return (
-        ChartSpec(
-            "site-price",
-            {"nodes": names, "values": prices} | times,
-            _extremes("Price", names, prices, is_share=False),
-        ),
-        ChartSpec(
-            "site-use",
-            {"nodes": names, "values": used} | times,
-            _extremes("In use", names, used, is_share=True),
-        ),
     )

@@ -8,7 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from auctune.domain.job_words import state_word
-from auctune.pages import NOTHING
+from auctune.pages import NOTHING, percent
+from auctune.service.zones.core.sections import Cell, Column
 
 # Labels of the form for a new job, by field of the request.
 _LABELS = {
@@ -95,6 +96,20 @@ def moment(time: float | None) -> Markup:
     at = datetime.fromtimestamp(int(time), UTC)
     text = at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), text)
+
+
+def cell_text(value: Cell, column: Column) -> str | Markup:
+    """Return a value of a section's table as text."""
+    match column.format, value:
+        case _, None:
+            return NOTHING
+        case "time", int() | float():
+            return moment(value)
+        case "share", int() | float():
+            return percent(value)
+        case "number", float():
+            return f"{value:.4g}"
+    return str(value)
 
 
 def unit_of(currency: str) -> str:

@@ -26,6 +26,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "size": filters.size_text,
     "span": filters.span_text,
     "moment": filters.moment,
+    "cell": filters.cell_text,
     "paid": filters.paid,
     "most": filters.most,
 }

@@ -6,27 +6,18 @@ from auctune.service.page.charts import (
     choices_of,
     job_names,
     losses_of,
-    market_of,
     menu_of,
     metered_of,
     money_over_time,
     plan_of_job,
     plan_of_zone,
-    shares_of,
-    sites_of,
     spread_of,
     targets_of,
-    zone_maps,
 )
 from auctune.service.page.filters import most, paid
 
-PRICES = {
-    "first_slot": 10,
-    "first_begins_at": 1000.0,
-    "slot_seconds": 60.0,
-    "nodes": [{"id": "a"}, {"id": "b"}],
-    "compute_price": [[0.0, 0.0]] * 5,
-}
+# The current slot began at 1000.
+MARKET = {"slot": 10, "slots": 5, "slot_seconds": 60.0, "slot_ends_at": 1060.0}
 
 
 def planned(job: str, created_at: float, *slots: int) -> dict[str, Any]:
@@ -46,13 +37,15 @@ def test_a_zones_plan_begins_with_the_current_slot() -> None:
         planned("ftjob-far", 100.0, 15),
         planned("ftjob-none", 100.0),
     ]
-    figure = plan_of_zone(plans, PRICES)
+    figure = plan_of_zone(plans, MARKET, ["a", "b"])
     assert figure is not None
+    assert figure.data["nodes"] == ["a", "b"]
+    assert figure.data["times"] == {"start": 1000.0, "seconds": 60.0}
     assert figure.data["rows"] == [
         {"task": "ftjob-early", "arrival": 0, "deadline": 0, "cells": [[0, "a"]]},
         {"task": "ftjob-late", "arrival": 0, "deadline": 3, "cells": [[2, "a"], [3, "a"]]},
     ]
-    assert plan_of_zone(plans[2:], PRICES) is None
+    assert plan_of_zone(plans[2:], MARKET, ["a"]) is None
 
 
 def test_a_jobs_plan_runs_from_its_first_slot_to_its_deadline() -> None:
@@ -134,17 +127,6 @@ def test_money_adds_up_over_time_without_what_was_refunded() -> None:
     assert money_over_time(nothing, []) is None
 
 
-def test_price_maps_know_how_much_is_sold() -> None:
-    used = [[0.0, 0.5]] * 5
-    prices = {**PRICES, "memory_price": [[0.0, 0.0]] * 5}
-    maps = zone_maps({**prices, "compute_used": used, "memory_used": [[0.0, 0.0]] * 5})
-    assert maps["compute_price"].data["busiest"] == 0.5
-    assert maps["memory_price"].data["busiest"] == 0.0
-    assert maps["compute_used"].text == "Compute in use: 0% to 50% in 5 slots, highest on b"
-    assert maps["compute_price"].text == "Price of compute: 0 everywhere in 5 slots"
-    assert maps["compute_price"].data["times"] == {"start": 1000.0, "seconds": 60.0}
-
-
 def said(zone: str, cost: str | None, finish: float = 160.0) -> dict[str, Any]:
     able = cost is not None
     return {
@@ -215,31 +197,6 @@ def test_a_job_on_a_pool_shows_its_share() -> None:
     assert figure.data["slots"] == [{"slot": 0, "amounts": {"share": 0.25}}]
 
 
-def test_a_market_is_in_money_and_counts_from_its_first_slot() -> None:
-    counts = {"available": 3, "on_demand": 1, "spot": 2}
-    slot = {"slot": 40, "begins_at": 3400.0, "price": 0.5, **counts}
-    rented = {"unit_price": 3.0, "slot_seconds": 60.0, "slots": [slot, {**slot, "slot": 41}]}
-    figure = market_of(rented)
-    assert figure is not None
-    assert [(one["slot"], one["price"]) for one in figure.data["slots"]] == [(0, 1.5), (1, 1.5)]
-    assert figure.data["on_demand_price"] == 3.0
-    assert figure.data["times"] == {"start": 3400.0, "seconds": 60.0}
-    assert market_of({**rented, "slots": []}) is None
-
-
-def test_shares_are_those_of_units_in_which_somebody_was_there() -> None:
-    units = [
-        {"unit": 5, "begins_at": 300.0, "shares": {}},
-        {"unit": 6, "begins_at": 360.0, "shares": {"ftjob-a": 0.5}},
-    ]
-    pool = {"slot_seconds": 60.0, "units": units}
-    figure = shares_of(pool, {"ftjob-a": "weather"})
-    assert figure is not None
-    assert figure.data["slots"] == [{"slot": 0, "amounts": {"weather": 0.5}}]
-    assert figure.data["times"] == {"start": 360.0, "seconds": 60.0}
-    assert shares_of({**pool, "units": units[:1]}, {}) is None
-
-
 def test_jobs_are_called_by_names_that_differ() -> None:
     shown: list[dict[str, Any]] = [
         {"job": "ftjob-aaaaaaaa", "name": "weather"},
@@ -254,11 +211,6 @@ def test_jobs_are_called_by_names_that_differ() -> None:
         "garden",
         "ftjob-dddddd",
     ]
-    # One that has left the list of bids is called by its id.
-    assert job_names(shown[:1], ["ftjob-aaaaaaaa", "ftjob-eeeeeeee"]) == {
-        "ftjob-aaaaaaaa": "weather",
-        "ftjob-eeeeeeee": "ftjob-eeeeee",
-    }
 
 
 def test_curves_of_two_points_and_more_stand_against_their_targets() -> None:
@@ -270,17 +222,6 @@ def test_curves_of_two_points_and_more_stand_against_their_targets() -> None:
         {"task": "weather", "training": target["curve"], "threshold": 0.5}
     ]
     assert targets_of(decided[1:], {}) is None
-
-
-def test_sites_are_seen_by_unit_as_shares_of_what_they_have() -> None:
-    sites = [{"id": "n", "capacity": {"cpu": 2.0}}, {"id": "s", "capacity": {"cpu": 4.0, "gpu": 1}}]
-    prices = [[[1.0, 0.0], [2.0, 3.0]]]
-    table = {**PRICES, "types": ["cpu", "gpu"], "sites": sites, "price": prices}
-    price, used = sites_of({**table, "used": [[[1.0, 0.0], [1.0, 1.0]]]})
-    assert price.data["nodes"] == ["n cpu", "s cpu", "s gpu"]
-    assert price.data["values"] == [[1.0, 2.0, 3.0]]
-    assert used.data["values"] == [[0.5, 0.25, 1.0]]
-    assert used.text == "In use: 25% to 100% in 1 slot, highest on s gpu"
 
 
 def test_what_a_job_pays_is_its_price_or_what_it_has_cost() -> None:

@@ -1,17 +1,18 @@
 """/v1/zones: zones for all users; their state and management for operators."""
 
-from typing import Annotated, Literal
-
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.responses import Response
+from pydantic import BaseModel
 
 from auctune.domain import InputError
+from auctune.service.fair_queue import in_thread
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, page_view
 from auctune.service.service import Service
 from auctune.service.zones.core.gateway import AnyGateway
+from auctune.service.zones.core.sections import NodeState, Section
 
 router = APIRouter(prefix="/v1/zones", tags=["market"], responses=ERRORS)
 
@@ -32,143 +33,17 @@ class ZoneResponse(BaseModel):
     accepting_bids: bool
 
 
-class NodeState(BaseModel):
-    """A node of a zone: `up`, `lost`, or `drained` by an operator."""
+class ZoneStateResponse(BaseModel):
+    """State of a zone, in sections that depend on its `kind`.
 
-    id: str
-    type: str
-    state: Literal["up", "lost", "drained"]
-
-
-class PriceTable(BaseModel):
-    """Prices and use of every cell of the window; arrays [slot, node]."""
-
-    kind: Literal["auction"]
-    zone: str
-    first_slot: int
-    first_begins_at: float
-    slot_seconds: float
-    nodes: list[NodeState]
-    compute_price: list[list[float]]
-    memory_price: list[list[float]]
-    compute_used: list[list[float]]
-    memory_used: list[list[float]]
-
-
-class RentedSlot(BaseModel):
-    """A slot: price relative to on demand, and instances available and held by all jobs."""
-
-    slot: int
-    begins_at: float
-    price: float
-    available: int
-    on_demand: int
-    spot: int
-
-
-class RentedTable(BaseModel):
-    """Spot market and instances of a zone that rents, by slot, oldest first.
-
-    `unit_cost` is the cost of an on-demand instance for a slot, `unit_price` its price for users.
+    `nodes` are those that an operator can drain; null for a zone that has none of its own.
     """
-
-    kind: Literal["spot"]
-    zone: str
-    slot_seconds: float
-    unit_cost: float
-    unit_price: float
-    slots: list[RentedSlot]
-
-
-class PoolJob(BaseModel):
-    """A job of a pool; times are unix seconds."""
-
-    job: str
-    user: str
-    state: str
-    target_loss: float
-    best_loss: float | None
-    share: float
-    finish: float | None
-    deadline: float
-    verdict: str | None
-    cost: str
-
-
-class PoolUnit(BaseModel):
-    """A quantum of a pool, and each job's share of it."""
-
-    unit: int
-    begins_at: float
-    span: float
-    shares: dict[str, float]
-
-
-class PoolTable(BaseModel):
-    """Jobs of a pool, and its shares by quantum, oldest first."""
-
-    kind: Literal["timeshare"]
-    zone: str
-    slot_seconds: float
-    jobs: list[PoolJob]
-    units: list[PoolUnit]
-
-
-class SiteState(BaseModel):
-    """A site of an `edge` zone: `up`, or `lost`."""
-
-    id: str
-    capacity: dict[str, float]
-    state: Literal["up", "lost"]
-
-
-class SiteJobView(BaseModel):
-    """A job at the sites: slots of its plan, and those that are trained."""
-
-    job: str
-    user: str
-    state: str
-    slots: list[int]
-    trained: list[int]
-    failed_slots: int
-
-
-class SiteTable(BaseModel):
-    """Prices and use of an `edge` zone: arrays [slot, site, type], and of traffic [slot]."""
-
-    kind: Literal["edge"]
-    zone: str
-    first_slot: int
-    first_begins_at: float
-    slot_seconds: float
-    types: list[str]
-    sites: list[SiteState]
-    price: list[list[list[float]]]
-    used: list[list[list[float]]]
-    traffic_price: list[float]
-    traffic_used_mb: list[float]
-    traffic_mb_per_slot: float
-    jobs: list[SiteJobView]
-
-
-class OtherState(BaseModel):
-    """State of a zone of an installed package's kind, with the fields of that kind."""
-
-    model_config = ConfigDict(extra="allow")
 
     kind: str
     zone: str
     slot_seconds: float
-
-
-ZoneState = Annotated[
-    Annotated[
-        PriceTable | RentedTable | PoolTable | SiteTable,
-        Field(discriminator="kind"),
-    ]
-    | OtherState,
-    Field(union_mode="left_to_right"),
-]
+    nodes: tuple[NodeState, ...] | None
+    sections: tuple[Section, ...]
 
 
 @router.get("", response_model=Page[ZoneResponse])
@@ -184,13 +59,23 @@ async def retrieve_zone(service: ServiceDep, who: CurrentUser, zone_id: str) -> 
     return _view(service, zone_of(service, zone_id))
 
 
-@router.get("/{zone_id}/state", response_model=ZoneState)
-async def state(service: ServiceDep, who: OperatorUser, zone_id: str) -> JSON:
-    """Return prices, use and jobs of a zone; the fields depend on its `kind`.
+@router.get("/{zone_id}/state", response_model=ZoneStateResponse)
+async def state(service: ServiceDep, who: OperatorUser, zone_id: str) -> Response:
+    """Return prices, use and jobs of a zone as tables.
 
     For operators only: a change of a price reveals a bid, and jobs of all users are listed.
     """
-    return await zone_of(service, zone_id).inspect()
+    zone = zone_of(service, zone_id)
+    view = await zone.inspect()
+    response = ZoneStateResponse(
+        kind=zone.kind,
+        zone=zone.name,
+        slot_seconds=zone.clock.slot_seconds,
+        nodes=view.nodes,
+        sections=view.sections,
+    )
+    body = await in_thread(response.model_dump_json)
+    return Response(body, media_type="application/json")
 
 
 @router.post("/{zone_id}/nodes/{node_id}/drain", response_model=ZoneResponse)

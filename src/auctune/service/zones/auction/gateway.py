@@ -1,5 +1,6 @@
 """Request side of an auction zone, and an operator's access to its nodes."""
 
+from functools import partial
 from typing import Any
 
 from auctune.domain import Money, PriceMenu
@@ -14,6 +15,13 @@ from auctune.service.zones.auction.zone import AuctionZone, Bid, Supply
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
+from auctune.service.zones.core.sections import (
+    JobName,
+    NodeState,
+    ZoneView,
+    price_section,
+    with_state,
+)
 
 
 class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
@@ -70,27 +78,40 @@ class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):
     def _accept(self, zone: AuctionZone, bid: Bid, plan: MenuLine) -> JobReadModel | None:
         return zone.accept(bid, plan)
 
-    def _view(self, zone: AuctionZone) -> dict[str, Any]:
+    def _view(self, zone: AuctionZone, job_name: JobName) -> ZoneView:
         zone.begin_slots()
         state = zone.mechanism.state()
         lost, drained = zone.state.lost, zone.state.drained
-
-        def node_state(node: str) -> str:
-            return "drained" if node in drained else "lost" if node in lost else "up"
-
-        return {
-            "first_slot": state.first_slot,
-            "first_begins_at": zone.clock.slot_start(state.first_slot),
-            "nodes": [
-                {"id": node.id, "type": node.type, "state": node_state(node.id)}
-                for node in zone.supply.cluster.nodes
-            ],
-            # Arrays [slot, node].
-            "compute_price": state.compute_price.tolist(),
-            "memory_price": state.memory_price.tolist(),
-            "compute_used": state.compute_used.tolist(),
-            "memory_used": state.memory_used.tolist(),
-        }
+        nodes = tuple(
+            NodeState(
+                node.id,
+                node.type,
+                "drained" if node.id in drained else "lost" if node.id in lost else "up",
+                float(state.compute_used[0, index]),
+            )
+            for index, node in enumerate(zone.supply.cluster.nodes)
+        )
+        section = partial(
+            price_section,
+            names=[with_state(node.id, node.state) for node in nodes],
+            first_slot=state.first_slot,
+            clock=zone.clock,
+        )
+        compute = section(
+            "Compute",
+            "Price per sample, and share of each node's capacity in use.",
+            "compute",
+            price=state.compute_price.tolist(),
+            used=state.compute_used.tolist(),
+        )
+        memory = section(
+            "Memory",
+            "Price per GB and slot, and share in use of what the base model leaves free.",
+            "memory",
+            price=state.memory_price.tolist(),
+            used=state.memory_used.tolist(),
+        )
+        return ZoneView((compute, memory), nodes)
 
 
 def offer_line(line: MenuLine) -> OfferLine[MenuLine]:

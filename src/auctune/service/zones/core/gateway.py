@@ -67,6 +67,7 @@ from auctune.service.zones.core.menu import (
     renamed_fields,
     resolve_line,
 )
+from auctune.service.zones.core.sections import JobName, ZoneView
 from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)
@@ -167,7 +168,7 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
     # Provided by each kind.
 
     @abstractmethod
-    def _view(self, zone: Z) -> Record:
+    def _view(self, zone: Z, job_name: JobName) -> ZoneView:
         """Return an operator's view of the zone; called on the actor's thread."""
 
     @abstractmethod
@@ -233,11 +234,9 @@ class ZoneGateway(ABC, Generic[Z, B, D]):
         """Name of the zone, unique in the service."""
         return self.actor.name
 
-    async def inspect(self) -> Record:
-        """Return an operator's view of the zone: `ZoneState` of the API."""
-        view = await self.actor.call(self._view)
-        slot_seconds = self.clock.slot_seconds
-        return {"kind": self.kind, "zone": self.name, "slot_seconds": slot_seconds, **view}
+    async def inspect(self, job_name: JobName = str) -> ZoneView:
+        """Return an operator's view of the zone, in which jobs have these labels."""
+        return await self.actor.call(lambda zone: self._view(zone, job_name))
 
     async def preload(self, file: FileRecord) -> bool:
         """Inspect a new upload; see `JobData.preload`."""

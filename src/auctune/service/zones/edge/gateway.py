@@ -6,6 +6,7 @@ from typing import Any
 
 from auctune.domain import Cell, Explanation, InputError, Money, PricedCell, PricedPlan, Schedule
 from auctune.domain.data_size import job_notes
+from auctune.domain.job_words import state_word
 from auctune.edge import EdgeJob, EdgeMenu, EdgeMenuLine, Eris
 from auctune.edge.explain import plan_costs
 from auctune.service.accounts.registry import Principal
@@ -20,6 +21,15 @@ from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
+from auctune.service.zones.core.sections import (
+    SLOT_COLUMNS,
+    Column,
+    JobName,
+    Section,
+    ZoneView,
+    price_section,
+    with_state,
+)
 from auctune.service.zones.edge.state import EdgeDecided, EdgeModel, SiteDatasets
 from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 from auctune.service.zones.edge.zone import EdgeZone
@@ -178,40 +188,68 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
     def _accept(self, zone: EdgeZone, bid: EdgeBid, plan: EdgeMenuLine) -> JobReadModel | None:
         return zone.accept(bid, plan)
 
-    def _view(self, zone: EdgeZone) -> dict[str, Any]:
+    def _view(self, zone: EdgeZone, job_name: JobName) -> ZoneView:
         zone.begin_slots()
         eris, clock, first = zone.eris, zone.clock, zone.state.slot
-        market, ledger, prices = eris.market, eris.ledger, eris.prices(first)
-        return {
-            "first_slot": first,
-            "first_begins_at": clock.slot_start(first),
-            "types": list(market.types),
-            "sites": [
-                {
-                    "id": site.id,
-                    "capacity": dict(site.capacity),
-                    "state": "lost" if site.id in zone.state.lost else "up",
-                }
+        market, prices = eris.market, eris.prices(first)
+        price, used = prices.beta.tolist(), eris.ledger.used.tolist()
+        states = {one.id: "lost" if one.id in zone.state.lost else "up" for one in market.sites}
+        # Indices [site, type], name and capacity of the devices that sites have.
+        devices = [
+            (s, t, with_state(f"{site.id} {name}", states[site.id]), site.capacity[name])
+            for s, site in enumerate(market.sites)
+            for t, name in enumerate(market.types)
+            if site.capacity.get(name)
+        ]
+        sold = price_section(
+            "Devices",
+            "Price per device and slot, and share of each site's devices in use.",
+            "site",
+            [name for *_, name, _ in devices],
+            [[row[s][t] for s, t, *_ in devices] for row in price],
+            [[row[s][t] / capacity for s, t, _, capacity in devices] for row in used],
+            first,
+            clock,
+        )
+        moved = zip(prices.alpha.tolist(), eris.ledger.traffic.tolist(), strict=True)
+        traffic = Section(
+            "Traffic between sites",
+            f"Price per MB, and MB of the {market.traffic_mb_per_slot:g} that a slot has.",
+            (*SLOT_COLUMNS, Column("price", "number", 6), Column("traffic", "number", 1)),
+            tuple((slot, clock.slot_start(slot), *row) for slot, row in enumerate(moved, first)),
+        )
+        sites = Section(
+            "Sites",
+            "Devices of each site.",
+            tuple(map(Column, ("site", "state", "capacity"))),
+            tuple(
+                (
+                    site.id,
+                    states[site.id],
+                    ", ".join(f"{amount:g} {name}" for name, amount in site.capacity.items()),
+                )
                 for site in market.sites
-            ],
-            # Arrays [slot, site, type]; of traffic [slot].
-            "price": prices.beta.tolist(),
-            "used": ledger.used.tolist(),
-            "traffic_price": prices.alpha.tolist(),
-            "traffic_used_mb": ledger.traffic.tolist(),
-            "traffic_mb_per_slot": market.traffic_mb_per_slot,
-            "jobs": [
-                {
-                    "job": job.id,
-                    "user": job.owner,
-                    "state": job.phase.value,
-                    "slots": [part.slot for part in job.plan.slots],
-                    "trained": list(job.trained),
-                    "failed_slots": job.failed_slots,
-                }
+            ),
+        )
+        jobs = Section(
+            "Jobs",
+            "The jobs that train at sites.",
+            (
+                *map(Column, ("job", "user", "state", "slots trained")),
+                Column("failed slots", "number"),
+            ),
+            tuple(
+                (
+                    job_name(job.id),
+                    job.owner,
+                    state_word(job.phase.value),
+                    f"{len(job.trained)} of {len(job.plan.slots)}",
+                    job.failed_slots,
+                )
                 for job in zone.state.jobs.values()
-            ],
-        }
+            ),
+        )
+        return ZoneView((sold, traffic, sites, jobs))
 
 
 def offer_line(line: EdgeMenuLine) -> OfferLine[EdgeMenuLine]:

@@ -1,10 +1,12 @@
 """Request side of a spot zone: jobs on instances that are rented by the slot."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from auctune.domain import InputError, Money
 from auctune.service.accounts.registry import Principal
+from auctune.service.charts.renderer import ChartSpec
 from auctune.service.config.zone import SPOT
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.fair_queue import ESTIMATES
@@ -13,9 +15,18 @@ from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import DEADLINE, JobValue, Terms, request_record
 from auctune.service.jobs.training import Submission
 from auctune.service.storage.queries import JobReadModel
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, cap_of
 from auctune.service.zones.core.job import Estimate
-from auctune.service.zones.spot.state import EstimateInputs, SpotBid
+from auctune.service.zones.core.sections import (
+    MAX_CHART_SLOTS,
+    SLOT_COLUMNS,
+    Column,
+    JobName,
+    Section,
+    ZoneView,
+)
+from auctune.service.zones.spot.state import EstimateInputs, SlotStats, SpotBid
 from auctune.service.zones.spot.zone import SpotSupply, SpotZone, no_slot
 
 
@@ -99,14 +110,55 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
     def _accept(self, zone: SpotZone, bid: SpotBid) -> JobReadModel | None:
         return zone.decide(bid) if zone.has_room else None
 
-    def _view(self, zone: SpotZone) -> dict[str, Any]:
+    def _view(self, zone: SpotZone, job_name: JobName) -> ZoneView:
         zone.begin_slots()
-        clock, slots = zone.clock, zone.state.slots.values()
-        return {
-            "unit_cost": zone.rental.unit_cost,
-            "unit_price": zone.rental.unit_price,
-            "slots": [{**vars(one), "begins_at": clock.slot_start(one.slot)} for one in slots],
+        slots, rental = [*zone.state.slots.values()], zone.rental
+        section = market_section(slots, rental.unit_price, rental.unit_cost, zone.clock)
+        return ZoneView((section,))
+
+
+def market_section(
+    slots: Sequence[SlotStats], unit_price: float, unit_cost: float, clock: SlotClock
+) -> Section:
+    """Return the spot market and the instances held by slot.
+
+    Args:
+        slots: oldest first.
+        unit_price: price of an on-demand instance for a slot.
+        unit_cost: its cost for the operator.
+        clock: of the zone.
+    """
+    begins = clock.slot_start
+    charts: tuple[ChartSpec, ...] = ()
+    if shown := slots[-MAX_CHART_SLOTS:]:
+        first, now = shown[0].slot, shown[-1]
+        data = {
+            "slots": [
+                {**asdict(one), "slot": one.slot - first, "price": one.price * unit_price}
+                for one in shown
+            ],
+            "on_demand_price": unit_price,
+            "times": {"start": begins(first), "seconds": clock.slot_seconds},
         }
+        text = (
+            f"Market (dashed: on demand) and holdings over {len(shown)} slots; in the newest a spot"
+            f" instance costs {now.price * unit_price:.4g} for a slot, there are {now.available},"
+            f" and held are {now.on_demand} on demand and {now.spot} spot"
+        )
+        charts = (ChartSpec("rented", data, text),)
+    counts = (Column(name, "number") for name in ("available", "on demand held", "spot held"))
+    rows = (
+        (one.slot, begins(one.slot), one.price * unit_price, one.available, one.on_demand, one.spot)
+        for one in reversed(slots)
+    )
+    return Section(
+        "Spot market and holdings",
+        f"Price of a spot instance for a slot (on demand: {unit_price:g}, at a cost of"
+        f" {unit_cost:g}), available instances, and those held by all jobs.",
+        (*SLOT_COLUMNS, Column("spot price", "number", 4), *counts),
+        tuple(rows),
+        charts,
+    )
 
 
 def _value(record: dict[str, Any]) -> JobValue:

@@ -4,13 +4,15 @@ What such a job will cost is forecast from the losses of similar jobs.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from auctune.device_profile import Profile
 from auctune.domain import InputError, Money, round_money
+from auctune.domain.job_words import loss_text, state_word
 from auctune.service.accounts.registry import Principal
+from auctune.service.charts.renderer import ChartSpec
 from auctune.service.config.zone import TIMESHARE
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.fair_queue import in_place
@@ -24,8 +26,17 @@ from auctune.service.jobs.training import (
     check_batch,
     check_step,
 )
+from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, cap_of
 from auctune.service.zones.core.job import Estimate, Phase
+from auctune.service.zones.core.sections import (
+    MAX_CHART_SLOTS,
+    SLOT_COLUMNS,
+    Column,
+    JobName,
+    Section,
+    ZoneView,
+)
 from auctune.service.zones.timeshare.state import (
     MIN_POINTS,
     CompletedJob,
@@ -365,32 +376,70 @@ class TimeshareGateway(EstimateGateway[TimeshareZone, TimeshareBid, EstimateInpu
             raise InputError("market.deadline", "is too far away", expected)
         return unit
 
-    def _view(self, zone: TimeshareZone) -> dict[str, Any]:
+    def _view(self, zone: TimeshareZone, job_name: JobName) -> ZoneView:
         state, clock = zone.state, zone.clock
+        rows = tuple(
+            (
+                job_name(job.id),
+                job.owner,
+                state_word(job.phase.value),
+                None if job.best is None else loss_text(job.best, job.target_loss),
+                f"{job.target_loss:g}",
+                job.share,
+                str(job.cost),
+                None if job.finish is None else clock.epoch + job.finish * clock.slot_seconds,
+                clock.slot_start(job.deadline_unit),
+                job.verdict,
+            )
+            for job in state.jobs.values()
+        )
+        columns = (
+            *map(Column, ("job", "user", "state", "best loss", "target")),
+            Column("share", "share"),
+            Column("cost"),
+            Column("finish", "time"),
+            Column("deadline", "time"),
+            Column("forecast"),
+        )
+        jobs = Section("Jobs", "The jobs that share its pool.", columns, rows)
+        return ZoneView((shares_section(state.units, clock, job_name), jobs))
 
-        def finish(unit: float | None) -> float | None:
-            return None if unit is None else clock.slot_start(0) + unit * clock.slot_seconds
 
-        return {
-            "jobs": [
-                {
-                    "job": job.id,
-                    "user": job.owner,
-                    "state": job.phase.value,
-                    "target_loss": job.target_loss,
-                    "best_loss": job.best,
-                    "share": job.share,
-                    "finish": finish(job.finish),
-                    "deadline": clock.slot_start(job.deadline_unit),
-                    "verdict": job.verdict,
-                    "cost": str(job.cost),
-                }
-                for job in state.jobs.values()
-            ],
-            "units": [
-                {**unit, "begins_at": clock.slot_start(unit["unit"])} for unit in state.units
-            ],
+def shares_section(
+    units: Sequence[Mapping[str, Any]], clock: SlotClock, job_name: JobName
+) -> Section:
+    """Return the shares of a pool by job and quantum.
+
+    Args:
+        units: {unit, span, shares}, oldest first.
+        clock: of the zone.
+        job_name: labels of jobs.
+    """
+    units = [
+        {**one, "shares": {job_name(job): share for job, share in one["shares"].items()}}
+        for one in units
+        if one["shares"]
+    ]
+    charts: tuple[ChartSpec, ...] = ()
+    if shown := units[-MAX_CHART_SLOTS:]:
+        first, newest = shown[0]["unit"], shown[-1]["shares"].items()
+        data = {
+            "slots": [{"slot": one["unit"] - first, "amounts": one["shares"]} for one in shown],
+            "times": {"start": clock.slot_start(first), "seconds": clock.slot_seconds},
         }
+        last = ", ".join(f"{job} {share:.0%}" for job, share in newest)
+        charts = (ChartSpec("shares", data, f"Shares of the pool by slot; in the newest {last}"),)
+    return Section(
+        "Shares of the pool",
+        "Share of each job by slot.",
+        (*SLOT_COLUMNS, Column("span", "number", 2), Column("job"), Column("share", "share")),
+        tuple(
+            (one["unit"], clock.slot_start(one["unit"]), one["span"], job, share)
+            for one in reversed(units)
+            for job, share in one["shares"].items()
+        ),
+        charts,
+    )
 
 
 def _check_target(training: Training, target_loss: float) -> None:
