@@ -3,6 +3,7 @@
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -141,7 +142,13 @@ def test_an_upgrade_revokes_the_keys_that_vendors_had(database: str) -> None:
             ("b", "vendor", 5.0),
             ("c", "user", None),
         ):
-            row = {"id": id_, "hash": id_, "prefix": "sk", "user": "ada", "role": role}
+            row: dict[str, Any] = {
+                "id": id_,
+                "hash": id_,
+                "prefix": "sk",
+                "user": "ada",
+                "role": role,
+            }
             row |= {"created_at": 1.0, "revoked_at": revoked, "body": b"{}"}
             connection.execute(keys.insert(), row)
     engine.dispose()
