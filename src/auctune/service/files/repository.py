@@ -395,9 +395,9 @@ class FileRepository:
         self,
         owner: str,
         limit: int,
-        after: str | None,
-        purpose: str | None,
-        oldest_first: bool,
+        after: str | None = None,
+        purpose: str | None = None,
+        oldest_first: bool = False,
         sha256: str | None = None,
         filename: str | None = None,
     ) -> Page[FileRecord]:

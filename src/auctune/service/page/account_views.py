@@ -42,20 +42,18 @@ async def change_account(visit: PageRequest) -> Response:
 async def _change(visit: PageRequest, values: Mapping[str, str]) -> None:
     service, who = visit.service, visit.who
     kind, _, name = values.get("account", "").partition(" ")
-    changes = orjson.dumps(account_changes(values))
+    changes = account_changes(values)
+    named = orjson.dumps({**changes, "id": name})
     match kind:
         case "key":
-            body = read_body(changes, accounts.KeyChangeBody)
+            body = read_body(orjson.dumps(changes), accounts.KeyChangeBody)
             await accounts.change_key(service, who, name, body)
+        case "user" if service.accounts.user(name) is not None:
+            await accounts.put_user(service, who, read_body(named, accounts.UserBody))
+        case "team" if service.accounts.team(name) is not None:
+            await accounts.put_team(service, who, read_body(named, accounts.TeamBody))
         case "user" | "team":
-            known = service.accounts.user(name) if kind == "user" else service.accounts.team(name)
-            if known is None:
-                raise InputError("account", f"{kind} {name} is unknown", "one of the list")
-            named = orjson.dumps({**orjson.loads(changes), "id": name})
-            if kind == "user":
-                await accounts.put_user(service, who, read_body(named, accounts.UserBody))
-            else:
-                await accounts.put_team(service, who, read_body(named, accounts.TeamBody))
+            raise InputError("account", f"{kind} {name} is unknown", "one of the list")
         case _:
             raise InputError("account", "is missing", "one of the list")
 

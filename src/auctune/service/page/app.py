@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import TokenBuckets
-from auctune.service.http.errors import HANDLERS
+from auctune.service.http.errors import ApiError, make_handlers
 from auctune.service.http.routes import files as api_files
 from auctune.service.http.routes import jobs, zones
 from auctune.service.page import (
@@ -39,7 +39,7 @@ from auctune.service.page.auth import (
     login_required,
     visit_of,
 )
-from auctune.service.page.templates import json_of, render_error, style_sheet
+from auctune.service.page.templates import render_error, style_sheet
 from auctune.service.service import Service
 
 _SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 30.0
@@ -51,7 +51,7 @@ def make_page(service: Service) -> Starlette:
     app = Starlette(
         routes=[_named(path, method, endpoint) for path, method, endpoint in page_routes()],
         middleware=[Middleware(StrictHeaders)],
-        exception_handlers={kind: _as_page(handler) for kind, handler in HANDLERS.items()},
+        exception_handlers=make_handlers(_error_page),
     )
     sign_ins = TokenBuckets(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
     sessions = Sessions(service.accounts.principal_of_key, service.now)
@@ -139,18 +139,10 @@ def _static() -> Endpoint:
     return answer
 
 
-def _as_page(handler: Callable[[Request, Any], Awaitable[Response]]) -> Any:
-    """Return an error handler of the API with its response rendered as a page."""
-
-    async def answer(request: Request, error: Exception) -> Response:
-        response = await handler(request, error)
-        page = render_error(request, response.status_code, json_of(response)["error"]["message"])
-        for name in ("retry-after", "connection"):
-            if name in response.headers:
-                page.headers[name] = response.headers[name]
-        return page
-
-    return answer
+def _error_page(request: Request, error: ApiError) -> Response:
+    page = render_error(request, error.status_code, error.content()["error"]["message"])
+    page.headers.update(error.headers or {})
+    return page
 
 
 POLICY = "; ".join(

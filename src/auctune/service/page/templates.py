@@ -4,7 +4,6 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -71,8 +70,3 @@ def render_part(template: str, **values: Any) -> str:
 def style_sheet() -> str:
     """Return the style sheet of the page: that of all HTML, and rules of its own."""
     return _TEMPLATES.get_template("page.css").render()
-
-
-def json_of(answer: Response) -> Any:
-    """Return the JSON of a response of the API."""
-    return orjson.loads(bytes(answer.body))

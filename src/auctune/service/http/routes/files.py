@@ -81,15 +81,21 @@ async def list_files(
 
     A page has at most 100 files, whatever `limit` allows.
     """
-    limit = min(limit, MAX_PAGE)
+    limit, oldest_first = min(limit, MAX_PAGE), order == "asc"
 
     def read() -> JSON:
-        page = service.files.page(who.user, limit, after, purpose, order == "asc", sha256, filename)
+        page = service.files.page(who.user, limit, after, purpose, oldest_first, sha256, filename)
         data = [file_view(record) for record in page.items]
         first, last = (data[0]["id"], data[-1]["id"]) if data else ("", "")
         return {**page_view(data, has_more=page.has_more), "first_id": first, "last_id": last}
 
     return await json_in_thread(read)
+
+
+async def uploads(service: Service, who: Principal) -> list[JSON]:
+    """Return the user's newest data sets, at most `MAX_PAGE`."""
+    page = await in_thread(service.files.page, who.user, MAX_PAGE, None, "fine-tune")
+    return [file_view(record) for record in page.items]
 
 
 @router.get("/{file_id}", response_model=FileObject, response_model_exclude_none=True)
