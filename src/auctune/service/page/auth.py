@@ -25,7 +25,7 @@ from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
 from auctune.service.http.middleware import SIGN_IN, is_upload
 from auctune.service.http.requests import TOKEN
 from auctune.service.http.routes.answers import while_connected
-from auctune.service.identifiers import JOB_ID
+from auctune.service.identifiers import ENTRY_ID, FILE_ID, JOB_ID
 from auctune.service.request_scope import current_request
 from auctune.service.service import Service
 
@@ -98,11 +98,7 @@ ROOT = "/page"
 FORM = "application/x-www-form-urlencoded"
 _IN_UTF8 = frozenset(("", "charset=utf-8", 'charset="utf-8"'))
 _MAX_FIELDS = 200
-_IDS = {
-    "job": JOB_ID,
-    "file": r"file-[A-Za-z0-9]{1,64}",
-    "entry": r"entry-\d{1,18}",
-}
+_IDS = {"job": JOB_ID, "file": FILE_ID, "entry": ENTRY_ID}
 
 
 @dataclass(frozen=True, slots=True)

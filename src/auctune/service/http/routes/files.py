@@ -19,6 +19,7 @@ from auctune.service.http.middleware import FORM_BYTES
 from auctune.service.http.requests import MultipartUpload
 from auctune.service.http.schemas import FileDeleted, FileObject, FilePage
 from auctune.service.http.serializers import JSON, file_view, json_in_thread, page_view
+from auctune.service.identifiers import FILE_ID
 from auctune.service.service import Service
 from auctune.service.storage import iter_pages
 
@@ -70,7 +71,7 @@ async def receive_file(
 async def list_files(
     service: ServiceDep,
     who: CurrentUser,
-    after: Annotated[str | None, Query(pattern=r"^file-[A-Za-z0-9]{1,64}$")] = None,
+    after: Annotated[str | None, Query(pattern=f"^{FILE_ID}$")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     order: Literal["asc", "desc"] = "desc",
     purpose: Literal["fine-tune", "fine-tune-results"] | None = None,

@@ -15,6 +15,7 @@ from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, json_in_thread, page_view
+from auctune.service.identifiers import ENTRY_ID
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
 
@@ -99,7 +100,7 @@ async def statement(service: ServiceDep, who: CurrentUser) -> JSON:
 async def entries(
     service: ServiceDep,
     who: CurrentUser,
-    after: Annotated[str | None, Query(pattern=r"^entry-\d{1,18}$")] = None,
+    after: Annotated[str | None, Query(pattern=f"^{ENTRY_ID}$")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> Response:
     """List the entries of the user's account, newest first."""
