@@ -33,7 +33,7 @@ from auctune.service.http.routes import (
     zones,
 )
 from auctune.service.page.app import make_page
-from auctune.service.page.auth import ROOT
+from auctune.service.page.templates import ROOT
 from auctune.service.service import Service
 
 _MODULES = (

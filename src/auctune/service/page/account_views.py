@@ -13,8 +13,8 @@ from auctune.service.http.errors import ApiError
 from auctune.service.http.requests import read_body
 from auctune.service.http.routes import accounts
 from auctune.service.http.serializers import JSON
-from auctune.service.page.auth import ROOT, PageRequest, form_values
-from auctune.service.page.templates import render
+from auctune.service.page.auth import PageRequest, form_values
+from auctune.service.page.templates import ROOT
 
 _DAY_SECONDS = 86_400.0
 _NONE = "none"
@@ -92,8 +92,7 @@ async def _page(
     reached: dict[str, int] = {}
     for alert in alerts:
         reached[alert.owner] = max(alert.percent, reached.get(alert.owner, 0))
-    return render(
-        visit,
+    return visit.render(
         "accounts.html",
         status,
         accounts=everybody,

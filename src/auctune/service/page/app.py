@@ -28,18 +28,18 @@ from auctune.service.page import (
     zone_views,
 )
 from auctune.service.page.auth import (
-    ROOT,
     Endpoint,
     Page,
     PageContext,
     PageRequest,
     Sessions,
+    cookie_of,
     csrf_protected,
     for_operators,
     login_required,
     visit_of,
 )
-from auctune.service.page.templates import render_error, style_sheet
+from auctune.service.page.templates import ROOT, render_page, style_sheet
 from auctune.service.service import Service
 
 _SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 30.0
@@ -130,7 +130,7 @@ def _static() -> Endpoint:
         # A user's counts for the key, a stranger's for the address.
         visit_of(request)
         if name not in content:
-            return render_error(request, 404, "There is no such file.")
+            return _error_page(request, ApiError(404, "There is no such file.", "not_found"))
         kind = _TYPES[name.rpartition(".")[2]]
         # A new release changes the content, not the name.
         headers = {"Cache-Control": "no-cache"}
@@ -140,7 +140,16 @@ def _static() -> Endpoint:
 
 
 def _error_page(request: Request, error: ApiError) -> Response:
-    page = render_error(request, error.status_code, error.content()["error"]["message"])
+    status, context = error.status_code, request.app.state.context
+    title = {403: "Not allowed", 404: "Not found", 429: "Too many requests"}.get(
+        status, "That did not work" if status < 500 else "Not now"
+    )
+    values = {"title": title, "message": error.content()["error"]["message"]}
+    signed_in = context.sessions.get(cookie_of(request))
+    if signed_in is None:
+        page = render_page("error.html", status, **values)
+    else:
+        page = PageRequest(request, context, *signed_in).render("error.html", status, **values)
     page.headers.update(error.headers or {})
     return page
 

@@ -9,6 +9,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from markupsafe import Markup
@@ -26,6 +27,8 @@ from auctune.service.http.middleware import SIGN_IN, is_upload
 from auctune.service.http.requests import TOKEN
 from auctune.service.http.routes.answers import while_connected
 from auctune.service.identifiers import ENTRY_ID, FILE_ID, JOB_ID
+from auctune.service.page.filters import unit_of
+from auctune.service.page.templates import render_page
 from auctune.service.request_scope import current_request
 from auctune.service.service import Service
 
@@ -94,7 +97,6 @@ class Sessions:
 
 
 COOKIE = "auctune_session"
-ROOT = "/page"
 FORM = "application/x-www-form-urlencoded"
 _IN_UTF8 = frozenset(("", "charset=utf-8", 'charset="utf-8"'))
 _MAX_FIELDS = 200
@@ -136,6 +138,12 @@ class PageRequest:
         if name is not None and not re.fullmatch(_IDS[kind], name):
             raise InputError("after", f"is not the id of a {kind}", "an id from the list")
         return name
+
+    def render(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Render a page for the user."""
+        unit = unit_of(self.service.billing.currency)
+        token = self.session.token
+        return render_page(template, status, who=self.who, csrf=token, unit=unit, **values)
 
     async def draw(self, figure: ChartSpec | None) -> Markup | None:
         """Return a chart as HTML, unless the client leaves before that; None for None."""

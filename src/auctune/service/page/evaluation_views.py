@@ -24,7 +24,7 @@ from auctune.service.http.serializers import JSON
 from auctune.service.inference.catalog import Model, ModelNotFoundError
 from auctune.service.inference.evaluation import MAX_ROWS, NUM_QUESTIONS
 from auctune.service.page.auth import PageRequest, form_values
-from auctune.service.page.templates import render, render_part
+from auctune.service.page.templates import render_part
 
 Steps = AsyncGenerator[EvaluationProgress]
 
@@ -134,8 +134,7 @@ async def _respond(
     if visit.request.headers.get("hx-request"):
         return ClosedStream(_stream(visit, steps), "text/html")
     progress, error = await while_connected(visit.request, _last(steps))
-    return render(
-        visit,
+    return visit.render(
         "evaluation_page.html",
         200 if error is None else error.status_code,
         job=job,

@@ -14,10 +14,10 @@ from auctune.service.http.errors import ApiError
 from auctune.service.http.requests import MultipartUpload
 from auctune.service.http.routes import explanations, files, jobs, ledger, zones
 from auctune.service.http.serializers import JSON, file_view
-from auctune.service.page.auth import ROOT, PageRequest, check_origin, check_token
+from auctune.service.page.auth import PageRequest, check_origin, check_token
 from auctune.service.page.charts import losses_of, metered_of, plan_of_job
 from auctune.service.page.evaluation_views import evaluation_form
-from auctune.service.page.templates import render
+from auctune.service.page.templates import ROOT
 from auctune.service.request_scope import Use
 from auctune.service.service import Service
 
@@ -27,7 +27,7 @@ async def list_files(visit: PageRequest) -> Response:
     after = visit.after("file")
     page = await in_thread(visit.service.files.page, visit.who.user, 50, after)
     shown = list(map(file_view, page.items))
-    return render(visit, "files.html", files=shown, more=page.has_more)
+    return visit.render("files.html", files=shown, more=page.has_more)
 
 
 async def upload(visit: PageRequest) -> Response:
@@ -62,8 +62,7 @@ async def money_page(visit: PageRequest) -> Response:
     """Show balance, budget and entries of the user's account, and what requests have used."""
     after = visit.after("entry")
     page = await in_thread(ledger.read_entries, visit.service, visit.who, 50, after)
-    return render(
-        visit,
+    return visit.render(
         "money.html",
         statement=await ledger.statement(visit.service, visit.who),
         entries=page["data"],
@@ -156,8 +155,7 @@ async def list_jobs(visit: PageRequest) -> Response:
     """List jobs, newest first."""
     after = visit.after("job")
     page = await in_thread(jobs.read_jobs, visit.service, visit.who, 20, after)
-    return render(
-        visit,
+    return visit.render(
         "jobs.html",
         jobs=page["data"],
         more=page["has_more"],
@@ -179,8 +177,7 @@ async def job_page(visit: PageRequest) -> Response:
     plan = None if zone is None else plan_of_job(job, zone)
     losses = losses_of(job, metrics)
     metered = metered_of(job, events, zone)
-    return render(
-        visit,
+    return visit.render(
         "job.html",
         job=job,
         market=job["market"],
@@ -204,7 +201,7 @@ async def why(visit: PageRequest) -> Response:
     """Explain the decision on a bid."""
     name = visit.param("job_id")
     explained = await explanations.explain(visit.service, visit.who, name)
-    return render(visit, "why.html", job=name, why=explained)
+    return visit.render("why.html", job=name, why=explained)
 
 
 async def _existing(visit: PageRequest, names: list[str]) -> list[JSON]:

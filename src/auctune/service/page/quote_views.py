@@ -15,11 +15,11 @@ from auctune.service.http.requests import read_body
 from auctune.service.http.routes import files, jobs, quotes, zones
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
-from auctune.service.page.auth import ROOT, PageRequest, form_values
+from auctune.service.page.auth import PageRequest, form_values
 from auctune.service.page.charts import choices_of, menu_of, spread_of
 from auctune.service.page.filters import in_form
 from auctune.service.page.job_views import filename, job_body
-from auctune.service.page.templates import render
+from auctune.service.page.templates import ROOT
 
 _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "vendor", "slots")
 
@@ -81,8 +81,7 @@ async def quote_page(visit: PageRequest) -> Response:
     figure, choices = _figure(visit, quote), None
     if first["alternatives"]:
         choices = choices_of(first["alternatives"], quote["zone"], first["created_at"])
-    return render(
-        visit,
+    return visit.render(
         "quote.html",
         quote=quote,
         data=await filename(visit, quote["training_file"]),
@@ -167,8 +166,7 @@ async def _form(
 ) -> Response:
     """Show the form, with what is wrong beside the field that it concerns, if any."""
     listed = await zones.list_zones(visit.service, visit.who)
-    return render(
-        visit,
+    return visit.render(
         "new_job.html",
         status,
         zones=[zone for zone in listed["data"] if zone["accepting_bids"]],

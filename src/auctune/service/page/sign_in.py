@@ -12,14 +12,13 @@ from auctune.service.http.auth import count_request
 from auctune.service.http.errors import retry_after
 from auctune.service.page.auth import (
     COOKIE,
-    ROOT,
     PageContext,
     PageRequest,
     check_origin,
     cookie_of,
     read_form,
 )
-from auctune.service.page.templates import render_anonymous
+from auctune.service.page.templates import ROOT, render_page
 
 # Without the slash there is one redirect more.
 _HOME = f"{ROOT}/"
@@ -32,9 +31,7 @@ async def sign_in_form(request: Request) -> Response:
     context: PageContext = request.app.state.context
     if context.sessions.get(cookie_of(request)) is not None:
         return RedirectResponse(_HOME, 303)
-    return render_anonymous(
-        "sign_in.html", next=_next(request.query_params.get("next")), wrong=None
-    )
+    return render_page("sign_in.html", next=_next(request.query_params.get("next")), wrong=None)
 
 
 async def sign_in(request: Request) -> Response:
@@ -48,7 +45,7 @@ async def sign_in(request: Request) -> Response:
         return _refuse(request, place)
     if who.role is Role.VENDOR:
         wrong = "This key is a vendor's; the page is for users and operators."
-        return render_anonymous("sign_in.html", 403, next=place, wrong=wrong)
+        return render_page("sign_in.html", 403, next=place, wrong=wrong)
     count_request(request.scope, context.service, who)
     context.sessions.delete(cookie_of(request))
     answer = RedirectResponse(place, 303)
@@ -73,10 +70,10 @@ def _refuse(request: Request, place: str) -> Response:
     wait = context.sign_ins.acquire(request.client.host if request.client is not None else "")
     if wait > 0:
         wrong = f"Too many attempts; wait {math.ceil(wait)} s."
-        answer = render_anonymous("sign_in.html", 429, next=place, wrong=wrong)
+        answer = render_page("sign_in.html", 429, next=place, wrong=wrong)
         answer.headers.update(retry_after(wait))
         return answer
-    return render_anonymous("sign_in.html", 401, next=place, wrong="That key is not valid.")
+    return render_page("sign_in.html", 401, next=place, wrong="That key is not valid.")
 
 
 def _is_over_tls(request: Request) -> bool:
