@@ -22,11 +22,9 @@ from auctune.service.http.routes import (
     accounts,
     answers,
     decisions,
-    explanations,
     files,
     jobs,
     ledger,
-    models,
     quotes,
     streams,
     webhooks,
@@ -39,7 +37,6 @@ from auctune.service.service import Service
 _MODULES = (
     files,
     jobs,
-    explanations,
     streams,
     quotes,
     zones,
@@ -47,7 +44,6 @@ _MODULES = (
     ledger,
     webhooks,
     accounts,
-    models,
     answers,
 )
 

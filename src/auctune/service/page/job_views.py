@@ -12,7 +12,7 @@ from auctune.service.accounts.limits import OPEN
 from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.http.errors import ApiError
 from auctune.service.http.requests import MultipartUpload
-from auctune.service.http.routes import explanations, files, jobs, ledger, zones
+from auctune.service.http.routes import decisions, files, jobs, ledger, zones
 from auctune.service.http.serializers import JSON, file_view
 from auctune.service.page.auth import PageRequest, check_origin, check_token
 from auctune.service.page.charts import losses_of, metered_of, plan_of_job
@@ -200,7 +200,7 @@ async def job_page(visit: PageRequest) -> Response:
 async def why(visit: PageRequest) -> Response:
     """Explain the decision on a bid."""
     name = visit.param("job_id")
-    explained = await explanations.explain(visit.service, visit.who, name)
+    explained = await decisions.explain(visit.service, visit.who, name)
     return visit.render("why.html", job=name, why=explained)
 
 

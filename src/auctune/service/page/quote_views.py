@@ -17,9 +17,8 @@ from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.auth import PageRequest, form_values
 from auctune.service.page.charts import choices_of, menu_of, spread_of
-from auctune.service.page.filters import in_form
 from auctune.service.page.job_views import filename, job_body
-from auctune.service.page.templates import ROOT
+from auctune.service.page.templates import ROOT, in_form
 
 _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "vendor", "slots")
 

@@ -9,7 +9,7 @@ from auctune.service.http.routes import decisions, ledger, zones
 from auctune.service.http.serializers import JSON
 from auctune.service.page.auth import PageRequest
 from auctune.service.page.charts import job_names, money_over_time, plan_of_zone, targets_of
-from auctune.service.page.filters import paid, short_id
+from auctune.service.page.templates import paid, short_id
 from auctune.service.service import Service
 from auctune.service.zones.core.sections import Section
 
