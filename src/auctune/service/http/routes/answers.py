@@ -6,7 +6,6 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 import orjson
-import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.requests import ClientDisconnect
@@ -38,7 +37,6 @@ R = TypeVar("R", ChatRequest, CompletionRequest)
 Pieces = AsyncGenerator[PromptPiece]
 
 router = APIRouter(prefix="/v1", responses=ERRORS)
-_log = structlog.get_logger(__name__)
 
 
 def _documented(request: type[Any], answer: type[Any]) -> dict[str, Any]:
