@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from auctune.cli._support.job_text import format_time
-from auctune.cli._support.options import Omit, changed_options, option_groups
+from auctune.cli._support.options import Omit, changed_options, option_groups, option_of
 from auctune.cli._support.service import ServiceJsonOptions
 from auctune.cli._support.tables import make_table, print_table
 from auctune.client import JobSpec, JobTerms
@@ -28,13 +28,10 @@ _SECONDS_TO_TYPE = 60.0
 
 # Fields of a request's `market` that are not objects, and the options that set them.
 _FIELD = re.compile(r"\bmarket\.(\w+)(?!\w|\.\w)")
-_OPTIONS = {
-    name: "--" + name.replace("_", "-")
-    for name in (
-        "bid", "deadline", "value", "max_cost", "target_loss", "risk", "zone", "repair", "quote",
-        "line",
-    )
-} | {"sites": "--site"}  # fmt: skip
+_OPTIONS = {one.name: option_of(one) for one in (*fields(JobTerms), *fields(JobSpec))} | {
+    "quote": "--quote",
+    "line": "--line",
+}
 
 
 @option_groups

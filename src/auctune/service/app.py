@@ -22,24 +22,21 @@ from auctune.service.http.routes import (
     accounts,
     answers,
     decisions,
-    explanations,
     files,
     jobs,
     ledger,
-    models,
     quotes,
     streams,
     webhooks,
     zones,
 )
 from auctune.service.page.app import make_page
-from auctune.service.page.auth import ROOT
+from auctune.service.page.templates import ROOT
 from auctune.service.service import Service
 
 _MODULES = (
     files,
     jobs,
-    explanations,
     streams,
     quotes,
     zones,
@@ -47,7 +44,6 @@ _MODULES = (
     ledger,
     webhooks,
     accounts,
-    models,
     answers,
 )
 

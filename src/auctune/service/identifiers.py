@@ -1,10 +1,13 @@
-"""Random identifiers: a prefix with the type, and 24 letters and digits."""
+"""Patterns of names and identifiers, and random ones: a prefix, and 24 letters and digits."""
 
 import secrets
 import string
 
 JOB_ID = r"ftjob-[A-Za-z0-9]{1,64}"
-"""Pattern of the id of a job."""
+FILE_ID = r"file-[A-Za-z0-9]{1,64}"
+ENTRY_ID = r"entry-\d{1,18}"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""Pattern of the names of zones, nodes, users, teams and vendors."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 24
 _COUNT = len(_LETTERS) ** _LENGTH

@@ -101,7 +101,7 @@ def _option(one: "dataclasses.Field[Any]", hint: Any) -> _GroupOption:
     default = inspect.Parameter.empty if one.default is dataclasses.MISSING else one.default
     if "help" not in one.metadata:
         return _GroupOption(one.name, hint, default)
-    name, text, metavar = _name_of(one), one.metadata["help"], one.metadata.get("metavar")
+    name, text, metavar = option_of(one), one.metadata["help"], one.metadata.get("metavar")
     if one.metadata.get("argument"):
         argument = typer.Argument(metavar=name, help=text, show_default=False)
         return _GroupOption(one.name, Annotated[hint, argument], default)
@@ -119,7 +119,7 @@ def _option(one: "dataclasses.Field[Any]", hint: Any) -> _GroupOption:
 def given_options(*groups: Any) -> dict[str, Any]:
     """Return the values of groups of options by their names on the command line."""
     return {
-        _name_of(one): getattr(group, one.name)
+        option_of(one): getattr(group, one.name)
         for group in groups
         for one in dataclasses.fields(group)
     }
@@ -127,7 +127,7 @@ def given_options(*groups: Any) -> dict[str, Any]:
 
 def changed_options(group: Any) -> dict[str, Any]:
     """Return the options of a group that differ from their defaults."""
-    defaults = {_name_of(one): one.default for one in dataclasses.fields(group)}
+    defaults = {option_of(one): one.default for one in dataclasses.fields(group)}
     return {name: value for name, value in given_options(group).items() if value != defaults[name]}
 
 
@@ -163,7 +163,8 @@ def parse_labels(
     return made
 
 
-def _name_of(one: "dataclasses.Field[Any]") -> str:
+def option_of(one: "dataclasses.Field[Any]") -> str:
+    """Return the option of a declared field, such as --max-cost, or the name of its argument."""
     if one.metadata.get("argument"):
         return one.name.upper()
     return str(one.metadata.get("flag") or "--" + one.name.replace("_", "-"))

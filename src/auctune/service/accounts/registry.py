@@ -30,7 +30,7 @@ from pydantic import (
 from sqlalchemy import Engine, Table, select
 
 from auctune.domain import InputError, Money, parse_money
-from auctune.service.identifiers import new_id
+from auctune.service.identifiers import NAME, new_id
 from auctune.service.storage import tables
 from auctune.service.storage.batch import WriteBatch
 from auctune.service.storage.committer import Committer, durable
@@ -102,7 +102,7 @@ def _check_span(text: str) -> str:
 
 Amount = Annotated[Decimal, BeforeValidator(lambda value: parse_money(value, ""))]
 Span = Annotated[str, StringConstraints(max_length=64), AfterValidator(_check_span)]
-Zone = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Zone = Annotated[str, StringConstraints(pattern=NAME)]
 
 
 class DefaultTerms(BaseModel):

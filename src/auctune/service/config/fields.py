@@ -4,6 +4,7 @@ Secrets are in the environment or in a file, never in the settings, which refer 
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -13,11 +14,13 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
 
 from auctune.domain import InputError, parse_money
+from auctune.service.identifiers import NAME
 
 MAX_NUMBER = 10**9
 _DAY_SECONDS = 86_400
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Amount = Annotated[Decimal, BeforeValidator(lambda value: parse_money(value, ""))]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER)]

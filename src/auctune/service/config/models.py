@@ -1,7 +1,6 @@
 """Pydantic models of auctune.toml, and its reader."""
 
 import ipaddress
-import re
 import tomllib
 from collections.abc import Sequence
 from decimal import Decimal
@@ -19,6 +18,7 @@ from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.fields import (
     MAX_NUMBER,
+    URL,
     Amount,
     Count,
     Name,
@@ -36,8 +36,6 @@ from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE, ZoneConf
 from auctune.service.jobs.request import PREFIX
 from auctune.service.vendors.protocol import check_url
 from auctune.third_party import ZONE_KINDS, load_entry, third_party_names
-
-_URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
 _KINDS = {AUCTION: AuctionConfig, SPOT: SpotConfig, TIMESHARE: TimeshareConfig, EDGE: EdgeConfig}
 
@@ -323,7 +321,7 @@ class ServiceConfig(BaseModel):
                 )
         self._check_aliases()
         self._check_default_zones()
-        if self.public_url is not None and not _URL.fullmatch(self.public_url):
+        if self.public_url is not None and not URL.fullmatch(self.public_url):
             expected = "http://host[:port][/path] or https://..., as vendors reach this service"
             raise InputError("public_url", repr(self.public_url), expected)
         if self.public_url is not None and any(z.requirements().vendors for z in self.zones):

@@ -1,6 +1,5 @@
 """Settings of the runs of Weights & Biases that jobs are logged to."""
 
-import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from pydantic import BaseModel, Field, model_validator
 from auctune.domain import InputError
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
+    URL,
     RelativePath,
     Variable,
     check_private,
@@ -18,8 +18,6 @@ from auctune.service.config.fields import (
     require_exactly_one,
 )
 from auctune.service.jobs.request import Integration
-
-_URL = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 
 
 class WandbConfig(BaseModel):
@@ -64,7 +62,7 @@ class WandbConfig(BaseModel):
                 key_file=self.key_file,
                 offline=self.offline or None,
             )
-        if self.base_url is not None and not _URL.fullmatch(self.base_url):
+        if self.base_url is not None and not URL.fullmatch(self.base_url):
             expected = "http://host[:port][/path] or https://..."
             raise InputError("base_url", repr(self.base_url), expected)
         return self

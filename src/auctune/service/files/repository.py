@@ -29,7 +29,7 @@ from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.models import LimitsConfig
 from auctune.service.fair_queue import in_thread
 from auctune.service.files.blobs import Blob, Blobs, Disk, Trash
-from auctune.service.identifiers import new_id
+from auctune.service.identifiers import FILE_ID, new_id
 from auctune.service.storage import tables
 from auctune.service.storage.batch import WriteBatch
 from auctune.service.storage.committer import Committer, durable
@@ -155,7 +155,6 @@ _SIZES = "data_sizes"
 _MAX_SIZES = 16
 _CACHED = 10_000
 _DAY_SECONDS = 86_400.0
-_ID = re.compile(r"file-[A-Za-z0-9]{1,64}")
 
 _log = structlog.get_logger(__name__)
 
@@ -367,7 +366,7 @@ class FileRepository:
 
     async def get(self, file: str) -> FileRecord | None:
         record = self.cached(file)
-        if record is None and file not in self._deleting and _ID.fullmatch(file):
+        if record is None and file not in self._deleting and re.fullmatch(FILE_ID, file):
             row, num_deleted = None, -1
             # A row that was read before a deletion must not return to the cache.
             while num_deleted != self._num_deleted:
@@ -395,9 +394,9 @@ class FileRepository:
         self,
         owner: str,
         limit: int,
-        after: str | None,
-        purpose: str | None,
-        oldest_first: bool,
+        after: str | None = None,
+        purpose: str | None = None,
+        oldest_first: bool = False,
         sha256: str | None = None,
         filename: str | None = None,
     ) -> Page[FileRecord]:

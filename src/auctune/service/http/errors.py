@@ -135,72 +135,59 @@ def to_api_error(error: AuctuneError) -> ApiError:
     return ApiError(status, message, code, param, headers)
 
 
-async def _fixed(_: Request, error: AuctuneError) -> Response:
-    return to_api_error(error).response()
-
-
-async def _api(_: Request, error: ApiError) -> Response:
-    return error.response()
-
-
-async def _input(_: Request, error: InputError) -> Response:
-    return _invalid_value(error).response()
-
-
-async def _too_large(_: Request, error: TooLargeError) -> Response:
+def _too_large(_: Request, error: TooLargeError) -> ApiError:
     message = _format(error, "file")
-    return ApiError(413, message, "too_large", "file", CLOSE_CONNECTION).response()
+    return ApiError(413, message, "too_large", "file", CLOSE_CONNECTION)
 
 
-async def _validation(_: Request, error: RequestValidationError) -> Response:
+def _validation(_: Request, error: RequestValidationError) -> ApiError:
     first = error.errors()[0]
     cause = first.get("ctx", {}).get("error")
     if first["type"] == "json_invalid":
         invalid = InputError("body", f"is not valid JSON ({cause})", "a JSON object")
-        return _invalid_value(invalid).response()
+        return _invalid_value(invalid)
     place = [part for part in first["loc"] if part not in ("body", "query", "path", "header")]
     if isinstance(cause, InputError):
         return _invalid_value(
             InputError(
                 format_path([*place, *filter(None, [cause.place])]), cause.found, cause.expected
             )
-        ).response()
+        )
     path = format_path(place)
     message = f"{path}: {first['msg']}" if path else first["msg"]
-    return ApiError(400, message, "invalid_value", path or None).response()
+    return ApiError(400, message, "invalid_value", path or None)
 
 
-async def _quote_changed(_: Request, error: QuoteChangedError) -> Response:
+def _quote_changed(_: Request, error: QuoteChangedError) -> ApiError:
     # Not 409, which OpenAI's clients retry.
     quote = {"quote": quote_view(error.quote)}
-    return ApiError(422, str(error), "quote_changed", "market.quote", extra=quote).response()
+    return ApiError(422, str(error), "quote_changed", "market.quote", extra=quote)
 
 
-async def _http(request: Request, error: HTTPException) -> Response:
+def _http(request: Request, error: HTTPException) -> ApiError:
     status = error.status_code
     message, code = str(error.detail), None
     # Errors of the router have the status phrase as their message.
     if message == HTTPStatus(status).phrase and status in (404, 405):
         message, code = _unknown_route(request, status), "unknown_url"
-    return ApiError(status, message, code, None, error.headers).response()
+    return ApiError(status, message, code, None, error.headers)
 
 
-async def _disconnected(_: Request, __: ClientDisconnect) -> Response:
+def _disconnected(_: Request, __: ClientDisconnect) -> ApiError:
     # For the access log; the client does not receive it.
-    return ApiError(400, "the client disconnected", None).response()
+    return ApiError(400, "the client disconnected", None)
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+def _unexpected(request: Request, error: Exception) -> ApiError:
     # Only the pattern of the path: logs contain no names that users choose.
     route = getattr(request.scope.get("route"), "path", "-")
     _log.exception("request failed", route=route)
-    return ApiError(500, "internal error; it has been logged", "internal").response()
+    return ApiError(500, "internal error; it has been logged", "internal")
 
 
-HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
-    **dict.fromkeys(FIXED_RESPONSES, _fixed),
-    ApiError: _api,
-    InputError: _input,
+_RESPONSES: dict[type[Exception], Callable[[Request, Any], ApiError]] = {
+    **dict.fromkeys((*FIXED_RESPONSES, InputError), lambda _, error: to_api_error(error)),
+    ApiError: lambda _, error: error,
     TooLargeError: _too_large,
     RequestValidationError: _validation,
     QuoteChangedError: _quote_changed,
@@ -208,6 +195,23 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     ClientDisconnect: _disconnected,
     Exception: _unexpected,
 }
+
+
+def make_handlers(
+    respond: Callable[[Request, ApiError], Response],
+) -> dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]]:
+    """Return exception handlers that answer with what `respond` makes of an error response."""
+
+    def handler(describe: Callable[[Request, Any], ApiError]) -> Any:
+        async def handle(request: Request, error: Exception) -> Response:
+            return respond(request, describe(request, error))
+
+        return handle
+
+    return {kind: handler(describe) for kind, describe in _RESPONSES.items()}
+
+
+HANDLERS = make_handlers(lambda _, error: error.response())
 """Exception handlers of the API."""
 
 

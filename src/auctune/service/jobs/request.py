@@ -21,6 +21,7 @@ from auctune.domain import InputError
 from auctune.domain.start_adapter import StartAdapter
 from auctune.schema import with_hyperparameters
 from auctune.service.accounts.registry import AppliedTerm
+from auctune.service.identifiers import FILE_ID
 
 PREFIX = "ft:"
 """Prefix of their names, as at OpenAI."""
@@ -91,7 +92,7 @@ Moment = Annotated[str, StringConstraints(max_length=64)]
 # As W&B has it: without / \ # ? % and colons.
 _WANDB_PROJECT = r"^[^/\\#?%:\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$"
 WandbName = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=_LINE)]
-FileId = Annotated[str, StringConstraints(pattern=r"^file-[A-Za-z0-9]{1,64}$")]
+FileId = Annotated[str, StringConstraints(pattern=f"^{FILE_ID}$")]
 
 # A mistyped field is an error, not an omitted one.
 FORBID_EXTRA = ConfigDict(extra="forbid", frozen=True)

@@ -13,8 +13,8 @@ from auctune.service.http.errors import ApiError
 from auctune.service.http.requests import read_body
 from auctune.service.http.routes import accounts
 from auctune.service.http.serializers import JSON
-from auctune.service.page.auth import ROOT, PageRequest, form_values
-from auctune.service.page.templates import render
+from auctune.service.page.auth import PageRequest, form_values
+from auctune.service.page.templates import ROOT
 
 _DAY_SECONDS = 86_400.0
 _NONE = "none"
@@ -42,20 +42,18 @@ async def change_account(visit: PageRequest) -> Response:
 async def _change(visit: PageRequest, values: Mapping[str, str]) -> None:
     service, who = visit.service, visit.who
     kind, _, name = values.get("account", "").partition(" ")
-    changes = orjson.dumps(account_changes(values))
+    changes = account_changes(values)
+    named = orjson.dumps({**changes, "id": name})
     match kind:
         case "key":
-            body = read_body(changes, accounts.KeyChangeBody)
+            body = read_body(orjson.dumps(changes), accounts.KeyChangeBody)
             await accounts.change_key(service, who, name, body)
+        case "user" if service.accounts.user(name) is not None:
+            await accounts.put_user(service, who, read_body(named, accounts.UserBody))
+        case "team" if service.accounts.team(name) is not None:
+            await accounts.put_team(service, who, read_body(named, accounts.TeamBody))
         case "user" | "team":
-            known = service.accounts.user(name) if kind == "user" else service.accounts.team(name)
-            if known is None:
-                raise InputError("account", f"{kind} {name} is unknown", "one of the list")
-            named = orjson.dumps({**orjson.loads(changes), "id": name})
-            if kind == "user":
-                await accounts.put_user(service, who, read_body(named, accounts.UserBody))
-            else:
-                await accounts.put_team(service, who, read_body(named, accounts.TeamBody))
+            raise InputError("account", f"{kind} {name} is unknown", "one of the list")
         case _:
             raise InputError("account", "is missing", "one of the list")
 
@@ -94,8 +92,7 @@ async def _page(
     reached: dict[str, int] = {}
     for alert in alerts:
         reached[alert.owner] = max(alert.percent, reached.get(alert.owner, 0))
-    return render(
-        visit,
+    return visit.render(
         "accounts.html",
         status,
         accounts=everybody,

@@ -1,45 +1,48 @@
 """Application of the page, which calls the functions of the API's routes."""
 
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from importlib.resources import files
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import TokenBuckets
-from auctune.service.http.errors import HANDLERS
+from auctune.service.http.errors import ApiError, make_handlers
 from auctune.service.http.routes import files as api_files
-from auctune.service.http.routes import jobs, zones
+from auctune.service.http.routes import jobs, streams, zones
 from auctune.service.page import (
     account_views,
     evaluation_views,
     job_views,
-    notifications,
     quote_views,
-    sign_in,
     zone_views,
 )
 from auctune.service.page.auth import (
-    ROOT,
     Endpoint,
     Page,
     PageContext,
     PageRequest,
     Sessions,
+    cookie_of,
     csrf_protected,
     for_operators,
     login_required,
+    sign_in,
+    sign_in_form,
+    sign_out,
     visit_of,
 )
-from auctune.service.page.templates import json_of, render_error, style_sheet
+from auctune.service.page.templates import ROOT, render_page, style_sheet
 from auctune.service.service import Service
 
 _SIGN_INS_PER_SECOND, _SIGN_INS = 0.5, 30.0
@@ -51,7 +54,7 @@ def make_page(service: Service) -> Starlette:
     app = Starlette(
         routes=[_named(path, method, endpoint) for path, method, endpoint in page_routes()],
         middleware=[Middleware(StrictHeaders)],
-        exception_handlers={kind: _as_page(handler) for kind, handler in HANDLERS.items()},
+        exception_handlers=make_handlers(_error_page),
     )
     sign_ins = TokenBuckets(_SIGN_INS_PER_SECOND, _SIGN_INS, time.monotonic)
     sessions = Sessions(service.accounts.principal_of_key, service.now)
@@ -66,15 +69,15 @@ def page_routes() -> list[tuple[str, str, Endpoint]]:
     return [
         ("/", "GET", page(job_views.home)),
         ("/static/{name}", "GET", _static()),
-        ("/sign-in", "GET", sign_in.sign_in_form),
-        ("/sign-in", "POST", sign_in.sign_in),
-        ("/sign-out", "POST", page(form(sign_in.sign_out))),
+        ("/sign-in", "GET", sign_in_form),
+        ("/sign-in", "POST", sign_in),
+        ("/sign-out", "POST", page(form(sign_out))),
         ("/jobs", "GET", page(job_views.list_jobs)),
         (job, "GET", page(job_views.job_page)),
         (f"{job}/why", "GET", page(job_views.why)),
         (f"{job}/answers", "POST", page(form(evaluation_views.answer))),
         (f"{job}/evaluations", "POST", page(form(evaluation_views.evaluate))),
-        (f"{job}/news", "GET", page(notifications.job_updates)),
+        (f"{job}/news", "GET", page(job_updates)),
         (f"{job}/cancel", "POST", page(form(_action(jobs.cancel, job)))),
         (f"{job}/pause", "POST", page(form(_action(jobs.pause, job)))),
         (f"{job}/resume", "POST", page(form(_action(jobs.resume, job)))),
@@ -92,7 +95,7 @@ def page_routes() -> list[tuple[str, str, Endpoint]]:
         ("/accounts", "GET", for_operators(account_views.accounts_page)),
         ("/accounts", "POST", for_operators(form(account_views.change_account))),
         (zone, "GET", for_operators(zone_views.zone_page)),
-        (f"{zone}/news", "GET", for_operators(notifications.zone_updates)),
+        (f"{zone}/news", "GET", for_operators(zone_updates)),
         (f"{zone}/pause", "POST", for_operators(form(_action(zones.pause, zone)))),
         (f"{zone}/resume", "POST", for_operators(form(_action(zones.resume, zone)))),
         (f"{node}/drain", "POST", for_operators(form(_action(zones.drain, f"{zone}#nodes")))),
@@ -130,7 +133,7 @@ def _static() -> Endpoint:
         # A user's counts for the key, a stranger's for the address.
         visit_of(request)
         if name not in content:
-            return render_error(request, 404, "There is no such file.")
+            return _error_page(request, ApiError(404, "There is no such file.", "not_found"))
         kind = _TYPES[name.rpartition(".")[2]]
         # A new release changes the content, not the name.
         headers = {"Cache-Control": "no-cache"}
@@ -139,18 +142,64 @@ def _static() -> Endpoint:
     return answer
 
 
-def _as_page(handler: Callable[[Request, Any], Awaitable[Response]]) -> Any:
-    """Return an error handler of the API with its response rendered as a page."""
+def _error_page(request: Request, error: ApiError) -> Response:
+    status, context = error.status_code, request.app.state.context
+    title = {403: "Not allowed", 404: "Not found", 429: "Too many requests"}.get(
+        status, "That did not work" if status < 500 else "Not now"
+    )
+    values = {"title": title, "message": error.content()["error"]["message"]}
+    signed_in = context.sessions.get(cookie_of(request))
+    if signed_in is None:
+        page = render_page("error.html", status, **values)
+    else:
+        page = PageRequest(request, context, *signed_in).render("error.html", status, **values)
+    page.headers.update(error.headers or {})
+    return page
 
-    async def answer(request: Request, error: Exception) -> Response:
-        response = await handler(request, error)
-        page = render_error(request, response.status_code, json_of(response)["error"]["message"])
-        for name in ("retry-after", "connection"):
-            if name in response.headers:
-                page.headers[name] = response.headers[name]
-        return page
 
-    return answer
+async def job_updates(visit: PageRequest) -> Response:
+    """Notify of changes of a job until it is over."""
+    name, after = visit.param("job_id"), visit.query("after")
+    stream = await streams.job_stream(
+        visit.service, visit.who, visit.request, name, _last(visit), _number(after)
+    )
+    return _notify(visit, stream)
+
+
+async def zone_updates(visit: PageRequest) -> Response:
+    """Notify of changes of a zone."""
+    stream = await streams.zone_stream(
+        visit.service, visit.who, visit.request, visit.param("zone_id"), _last(visit)
+    )
+    return _notify(visit, stream)
+
+
+def _notify(visit: PageRequest, stream: StreamingResponse) -> Response:
+    events = cast(AsyncIterator[bytes], stream.body_iterator)
+    return StreamingResponse(
+        _strip_payload(visit, events), media_type="text/event-stream", headers=streams.HEADERS
+    )
+
+
+async def _strip_payload(visit: PageRequest, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield events with their id alone, until the session or the stream ends."""
+    sessions, secret = visit.context.sessions, cookie_of(visit.request)
+    async with aclosing(events) as open_events:  # type: ignore[type-var]
+        async for event in open_events:
+            if sessions.get(secret) is None:
+                return
+            number, _, _ = event.partition(b"\n")
+            yield event if event.startswith(b":") else number + b"\ndata: news\n\n"
+    yield b"event: over\ndata: over\n\n"
+
+
+def _last(visit: PageRequest) -> str | None:
+    text = visit.request.headers.get("last-event-id")
+    return text if _number(text) is not None else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 POLICY = "; ".join(

@@ -1,15 +1,17 @@
-"""Sessions of the page, and the checks that every request for a page passes.
+"""Sessions of the page, sign-in, and the checks that every request for a page passes.
 
 An API key opens a session and is not stored. The session ends after some hours, when its owner
 signs out, when the key is revoked, or when the service ends.
 """
 
 import hmac
+import math
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -21,11 +23,12 @@ from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.accounts.registry import Principal, hash_key
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.http.auth import count_request
-from auctune.service.http.errors import CLOSE_CONNECTION, ApiError
+from auctune.service.http.errors import CLOSE_CONNECTION, ApiError, retry_after
 from auctune.service.http.middleware import SIGN_IN, is_upload
 from auctune.service.http.requests import TOKEN
 from auctune.service.http.routes.answers import while_connected
-from auctune.service.identifiers import JOB_ID
+from auctune.service.identifiers import ENTRY_ID, FILE_ID, JOB_ID
+from auctune.service.page.templates import ROOT, render_page, unit_of
 from auctune.service.request_scope import current_request
 from auctune.service.service import Service
 
@@ -94,15 +97,10 @@ class Sessions:
 
 
 COOKIE = "auctune_session"
-ROOT = "/page"
 FORM = "application/x-www-form-urlencoded"
 _IN_UTF8 = frozenset(("", "charset=utf-8", 'charset="utf-8"'))
 _MAX_FIELDS = 200
-_IDS = {
-    "job": JOB_ID,
-    "file": r"file-[A-Za-z0-9]{1,64}",
-    "entry": r"entry-\d{1,18}",
-}
+_IDS = {"job": JOB_ID, "file": FILE_ID, "entry": ENTRY_ID}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +138,12 @@ class PageRequest:
         if name is not None and not re.fullmatch(_IDS[kind], name):
             raise InputError("after", f"is not the id of a {kind}", "an id from the list")
         return name
+
+    def render(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Render a page for the user."""
+        unit = unit_of(self.service.billing.currency)
+        token = self.session.token
+        return render_page(template, status, who=self.who, csrf=token, unit=unit, **values)
 
     async def draw(self, figure: ChartSpec | None) -> Markup | None:
         """Return a chart as HTML, unless the client leaves before that; None for None."""
@@ -285,3 +289,79 @@ async def form_values(visit: PageRequest) -> dict[str, str]:
     """Return the fields of a form that are not empty, without the CSRF token."""
     fields = await read_form(visit.request)
     return {name: text.strip() for name, text in fields.items() if text.strip() and name != TOKEN}
+
+
+# Without the slash there is one redirect more.
+_HOME = f"{ROOT}/"
+# A path below the page. Two slashes would start a host name; `_next` rejects them.
+_NEXT = re.compile(rf"{ROOT}/[A-Za-z0-9._~/%?=&+-]{{0,500}}")
+
+
+async def sign_in_form(request: Request) -> Response:
+    """Show the sign-in form."""
+    context: PageContext = request.app.state.context
+    if context.sessions.get(cookie_of(request)) is not None:
+        return RedirectResponse(_HOME, 303)
+    return render_page("sign_in.html", next=_next(request.query_params.get("next")), wrong=None)
+
+
+async def sign_in(request: Request) -> Response:
+    """Open a session with a key."""
+    context: PageContext = request.app.state.context
+    check_origin(request)
+    form = await read_form(request)
+    place, secret = _next(form.get("next")), form.get("key", "").strip()
+    who = context.service.accounts.authenticate(secret)
+    if who is None:
+        return _refuse(request, place)
+    count_request(request.scope, context.service, who)
+    context.sessions.delete(cookie_of(request))
+    answer = RedirectResponse(place, 303)
+    answer.set_cookie(
+        COOKIE,
+        context.sessions.create(who),
+        path=ROOT,
+        secure=_is_over_tls(request),
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+def _refuse(request: Request, place: str) -> Response:
+    """Reject an invalid key, and limit the rate of these.
+
+    A valid key is always accepted: keys are 240 random bits, so the limit only saves work, and many
+    users can share the address of a proxy.
+    """
+    context: PageContext = request.app.state.context
+    wait = context.sign_ins.acquire(request.client.host if request.client is not None else "")
+    if wait > 0:
+        wrong = f"Too many attempts; wait {math.ceil(wait)} s."
+        answer = render_page("sign_in.html", 429, next=place, wrong=wrong)
+        answer.headers.update(retry_after(wait))
+        return answer
+    return render_page("sign_in.html", 401, next=place, wrong="That key is not valid.")
+
+
+def _is_over_tls(request: Request) -> bool:
+    # The origin was checked; the scheme comes from a trusted proxy.
+    return "https" in (request.headers.get("origin", "").partition(":")[0], request.url.scheme)
+
+
+async def sign_out(visit: PageRequest) -> Response:
+    """Close the session."""
+    visit.context.sessions.delete(cookie_of(visit.request))
+    answer = RedirectResponse(f"{ROOT}/sign-in", 303)
+    answer.delete_cookie(COOKIE, path=ROOT, httponly=True, samesite="strict")
+    return answer
+
+
+def _next(place: str | None) -> str:
+    if place is None or not _NEXT.fullmatch(place):
+        return _HOME
+    steps = unquote(place.partition("?")[0]).split("/")[1:]
+    # Browsers resolve dots, also %2e.
+    if "//" in place or any(step in (".", "..") for step in steps):
+        return _HOME
+    return place

@@ -9,7 +9,7 @@ from typing import Any
 
 from auctune.pages import money
 from auctune.service.charts.renderer import ChartSpec
-from auctune.service.page.filters import name_of, short_id
+from auctune.service.page.templates import name_of, short_id
 from auctune.service.zones.core.sections import MAX_CHART_SLOTS
 
 Shown = Mapping[str, Any]

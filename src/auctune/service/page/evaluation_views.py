@@ -24,14 +24,13 @@ from auctune.service.http.serializers import JSON
 from auctune.service.inference.catalog import Model, ModelNotFoundError
 from auctune.service.inference.evaluation import MAX_ROWS, NUM_QUESTIONS
 from auctune.service.page.auth import PageRequest, form_values
-from auctune.service.page.templates import json_of, render, render_part
+from auctune.service.page.templates import render_part
 
 Steps = AsyncGenerator[EvaluationProgress]
 
 # Behind each part of a stream; texts are escaped, so that none of them contains it.
 _PART_END = b"<!--part-->"
 _PART_SECONDS = 0.25
-_MAX_FILES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +68,7 @@ async def evaluation_form(
     except (ApiError, ModelNotFoundError) as error:
         missing = error.detail if isinstance(error, ApiError) else _MODEL_MISSING
     else:
-        page = await files.list_files(
-            visit.service, visit.who, limit=_MAX_FILES, purpose="fine-tune"
-        )
-        listed = json_of(page)["data"]
+        listed = await files.uploads(visit.service, visit.who)
     has_pairs = job["method"]["type"] == "dpo"
     own = None if has_pairs else job["validation_file"]
     chosen = next((one["id"] for one in listed if one["id"] == (file or own)), None)
@@ -108,7 +104,7 @@ async def evaluate(visit: PageRequest) -> Response:
 async def _job(visit: PageRequest) -> JSON:
     """Return the user's job, which has a model."""
     name = visit.param("job_id")
-    job: JSON = json_of(await jobs.retrieve(visit.service, visit.who, name))
+    job = await jobs.retrieve_job(visit.service, visit.who, name)
     if job["fine_tuned_model"] is None:
         raise not_found("model of", name)
     return job
@@ -138,8 +134,7 @@ async def _respond(
     if visit.request.headers.get("hx-request"):
         return ClosedStream(_stream(visit, steps), "text/html")
     progress, error = await while_connected(visit.request, _last(steps))
-    return render(
-        visit,
+    return visit.render(
         "evaluation_page.html",
         200 if error is None else error.status_code,
         job=job,

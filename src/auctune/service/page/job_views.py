@@ -9,15 +9,15 @@ from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
 from auctune.service.accounts.limits import OPEN
-from auctune.service.fair_queue import in_turns
+from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.http.errors import ApiError
 from auctune.service.http.requests import MultipartUpload
-from auctune.service.http.routes import explanations, files, jobs, ledger, zones
-from auctune.service.http.serializers import JSON
-from auctune.service.page.auth import ROOT, PageRequest, check_origin, check_token
+from auctune.service.http.routes import decisions, files, jobs, ledger, zones
+from auctune.service.http.serializers import JSON, file_view
+from auctune.service.page.auth import PageRequest, check_origin, check_token
 from auctune.service.page.charts import losses_of, metered_of, plan_of_job
 from auctune.service.page.evaluation_views import evaluation_form
-from auctune.service.page.templates import json_of, render
+from auctune.service.page.templates import ROOT
 from auctune.service.request_scope import Use
 from auctune.service.service import Service
 
@@ -25,8 +25,9 @@ from auctune.service.service import Service
 async def list_files(visit: PageRequest) -> Response:
     """List the user's files."""
     after = visit.after("file")
-    page = json_of(await files.list_files(visit.service, visit.who, after, limit=50))
-    return render(visit, "files.html", files=page["data"], more=page["has_more"])
+    page = await in_thread(visit.service.files.page, visit.who.user, 50, after)
+    shown = list(map(file_view, page.items))
+    return visit.render("files.html", files=shown, more=page.has_more)
 
 
 async def upload(visit: PageRequest) -> Response:
@@ -59,9 +60,9 @@ async def filename(visit: PageRequest, file: str | None) -> str | None:
 
 async def money_page(visit: PageRequest) -> Response:
     """Show balance, budget and entries of the user's account, and what requests have used."""
-    page = json_of(await ledger.entries(visit.service, visit.who, visit.after("entry"), 50))
-    return render(
-        visit,
+    after = visit.after("entry")
+    page = await in_thread(ledger.read_entries, visit.service, visit.who, 50, after)
+    return visit.render(
         "money.html",
         statement=await ledger.statement(visit.service, visit.who),
         entries=page["data"],
@@ -153,9 +154,8 @@ async def home(visit: PageRequest) -> Response:
 async def list_jobs(visit: PageRequest) -> Response:
     """List jobs, newest first."""
     after = visit.after("job")
-    page = json_of(await jobs.list_jobs(visit.service, visit.who, visit.request, after, 20))
-    return render(
-        visit,
+    page = await in_thread(jobs.read_jobs, visit.service, visit.who, 20, after)
+    return visit.render(
         "jobs.html",
         jobs=page["data"],
         more=page["has_more"],
@@ -169,7 +169,7 @@ async def list_jobs(visit: PageRequest) -> Response:
 async def job_page(visit: PageRequest) -> Response:
     """Show a job."""
     name = visit.param("job_id")
-    job = json_of(await jobs.retrieve(visit.service, visit.who, name))
+    job = await jobs.retrieve_job(visit.service, visit.who, name)
     parts = in_turns(_read_events(visit.service, job["market"]["zone"], name))
     events = [event async for part in parts for event in part]
     metrics = [event["data"] for event in reversed(events) if event["type"] == "metrics"]
@@ -177,8 +177,7 @@ async def job_page(visit: PageRequest) -> Response:
     plan = None if zone is None else plan_of_job(job, zone)
     losses = losses_of(job, metrics)
     metered = metered_of(job, events, zone)
-    return render(
-        visit,
+    return visit.render(
         "job.html",
         job=job,
         market=job["market"],
@@ -201,8 +200,8 @@ async def job_page(visit: PageRequest) -> Response:
 async def why(visit: PageRequest) -> Response:
     """Explain the decision on a bid."""
     name = visit.param("job_id")
-    explained = await explanations.explain(visit.service, visit.who, name)
-    return render(visit, "why.html", job=name, why=explained)
+    explained = await decisions.explain(visit.service, visit.who, name)
+    return visit.render("why.html", job=name, why=explained)
 
 
 async def _existing(visit: PageRequest, names: list[str]) -> list[JSON]:

@@ -15,11 +15,10 @@ from auctune.service.http.requests import read_body
 from auctune.service.http.routes import files, jobs, quotes, zones
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
-from auctune.service.page.auth import ROOT, PageRequest, form_values
+from auctune.service.page.auth import PageRequest, form_values
 from auctune.service.page.charts import choices_of, menu_of, spread_of
-from auctune.service.page.filters import in_form
 from auctune.service.page.job_views import filename, job_body
-from auctune.service.page.templates import json_of, render
+from auctune.service.page.templates import ROOT, in_form
 
 _COLUMNS = ("line", "finish", "finish_time", "start", "start_time", "price", "vendor", "slots")
 
@@ -81,8 +80,7 @@ async def quote_page(visit: PageRequest) -> Response:
     figure, choices = _figure(visit, quote), None
     if first["alternatives"]:
         choices = choices_of(first["alternatives"], quote["zone"], first["created_at"])
-    return render(
-        visit,
+    return visit.render(
         "quote.html",
         quote=quote,
         data=await filename(visit, quote["training_file"]),
@@ -154,8 +152,8 @@ async def accept(visit: PageRequest) -> Response:
 async def _submit(visit: PageRequest, body: dict[str, Any], values: Mapping[str, str]) -> Response:
     # A form that is sent twice creates one job.
     headers = {"idempotency-key": values["once"]} if values.get("once") else {}
-    answer = await jobs.submit(visit.service, visit.who, orjson.dumps(body), headers)
-    return RedirectResponse(f"{ROOT}/jobs/{json_of(answer)['id']}", 303)
+    job = await jobs.submit(visit.service, visit.who, orjson.dumps(body), headers)
+    return RedirectResponse(f"{ROOT}/jobs/{job['id']}", 303)
 
 
 async def _form(
@@ -167,16 +165,12 @@ async def _form(
 ) -> Response:
     """Show the form, with what is wrong beside the field that it concerns, if any."""
     listed = await zones.list_zones(visit.service, visit.who)
-    uploads = json_of(
-        await files.list_files(visit.service, visit.who, limit=files.MAX_PAGE, purpose="fine-tune")
-    )
-    return render(
-        visit,
+    return visit.render(
         "new_job.html",
         status,
         zones=[zone for zone in listed["data"] if zone["accepting_bids"]],
         models=list(dict.fromkeys(zone["model"] for zone in listed["data"])),
-        files=uploads["data"],
+        files=await files.uploads(visit.service, visit.who),
         values=values,
         wrong=wrong,
         field=field,

@@ -9,8 +9,7 @@ from auctune.service.http.routes import decisions, ledger, zones
 from auctune.service.http.serializers import JSON
 from auctune.service.page.auth import PageRequest
 from auctune.service.page.charts import job_names, money_over_time, plan_of_zone, targets_of
-from auctune.service.page.filters import paid, short_id
-from auctune.service.page.templates import render
+from auctune.service.page.templates import paid, short_id
 from auctune.service.service import Service
 from auctune.service.zones.core.sections import Section
 
@@ -37,8 +36,7 @@ async def market_page(visit: PageRequest) -> Response:
         is_cut |= has_more and bids[-1]["created_at"] > history["since"]
     figure = money_over_time(history, decided)
     accounts = (await ledger.balances(service, who))["accounts"]
-    return render(
-        visit,
+    return visit.render(
         "market.html",
         zones=listed,
         chart=await visit.draw(figure),
@@ -80,8 +78,7 @@ async def zone_page(visit: PageRequest) -> Response:
         sections.insert(0, Section("Plan", _PLAN, charts=() if plan is None else (plan,)))
     if (targets := targets_of(decided, names)) is not None:
         sections.append(Section("Loss curves and targets", _TARGETS, charts=(targets,)))
-    return render(
-        visit,
+    return visit.render(
         "zone.html",
         zone=zone,
         sections=[

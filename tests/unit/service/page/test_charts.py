@@ -14,7 +14,7 @@ from auctune.service.page.charts import (
     spread_of,
     targets_of,
 )
-from auctune.service.page.filters import most, paid
+from auctune.service.page.templates import most, paid
 
 # The current slot began at 1000.
 MARKET = {"slot": 10, "slots": 5, "slot_seconds": 60.0, "slot_ends_at": 1060.0}

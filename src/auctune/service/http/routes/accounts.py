@@ -16,6 +16,7 @@ from auctune.service.accounts.registry import (
     KeyRecord,
     Role,
 )
+from auctune.service.config.fields import Name
 from auctune.service.erasure import StillOpenError, erase
 from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
@@ -25,7 +26,6 @@ from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1", tags=["people"], responses=ERRORS)
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class BudgetBody(BaseModel):

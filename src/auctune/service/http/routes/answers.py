@@ -1,4 +1,4 @@
-"""/v1/chat/completions and /v1/completions: answers, whole or as server-sent events."""
+"""/v1/models: bases and fine-tuned models; /v1/chat/completions and /v1/completions: answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -6,7 +6,6 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 import orjson
-import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.requests import ClientDisconnect
@@ -17,9 +16,17 @@ from auctune.service.accounts.registry import Principal
 from auctune.service.http.auth import SECURED, CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, to_api_error
 from auctune.service.http.requests import body_schema, read_body
+from auctune.service.http.routes.files import delete_record
 from auctune.service.http.routes.streams import HEADERS
-from auctune.service.http.schemas import ChatCompletion, TextCompletion
-from auctune.service.inference.answers import JSON, Answer, ChatAnswer, CompletionAnswer
+from auctune.service.http.schemas import (
+    ChatCompletion,
+    ModelDeleted,
+    ModelList,
+    ModelObject,
+    TextCompletion,
+)
+from auctune.service.http.serializers import JSON, json_in_thread
+from auctune.service.inference.answers import Answer, ChatAnswer, CompletionAnswer
 from auctune.service.inference.catalog import Model
 from auctune.service.inference.generation import PromptPiece
 from auctune.service.inference.requests import ChatRequest, CompletionRequest
@@ -29,13 +36,13 @@ T = TypeVar("T")
 R = TypeVar("R", ChatRequest, CompletionRequest)
 Pieces = AsyncGenerator[PromptPiece]
 
-router = APIRouter(prefix="/v1", tags=["answers"], responses=ERRORS)
-_log = structlog.get_logger(__name__)
+router = APIRouter(prefix="/v1", responses=ERRORS)
 
 
 def _documented(request: type[Any], answer: type[Any]) -> dict[str, Any]:
     """Return the OpenAPI description of a route that parses its body itself."""
     return {
+        "tags": ["answers"],
         "responses": {
             200: {
                 "model": answer,
@@ -149,3 +156,36 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+@router.get("/models", tags=["models"], response_model=ModelList)
+async def list_models(service: ServiceDep, who: CurrentUser) -> Response:
+    """List the bases, and the user's fine-tuned models, newest first."""
+    models = await service.models.list(who.user)
+    return await json_in_thread(lambda: {"object": "list", "data": list(map(_model, models))})
+
+
+# Names of bases may be paths.
+@router.get("/models/{model:path}", tags=["models"], response_model=ModelObject)
+async def retrieve(service: ServiceDep, who: CurrentUser, model: str) -> JSON:
+    """Return a base, or one of the user's fine-tuned models, or a checkpoint of one."""
+    return _model(await service.models.find(model, who.user))
+
+
+@router.delete("/models/{model:path}", tags=["models"], response_model=ModelDeleted)
+async def delete(service: ServiceDep, who: CurrentUser, model: str) -> JSON:
+    """Delete a fine-tuned model of the user, or a checkpoint: the result file with its adapter."""
+    found = await service.models.find(model, who.user)
+    if found.file is None:
+        raise ApiError(403, f"{model!r} is a base, which nobody can delete", "forbidden", "model")
+    await delete_record(service, found.file)
+    return {"id": found.name, "object": "model", "deleted": True}
+
+
+def _model(model: Model) -> JSON:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": int(model.created_at),
+        "owned_by": model.owner,
+    }

@@ -19,6 +19,7 @@ from auctune.service.http.middleware import FORM_BYTES
 from auctune.service.http.requests import MultipartUpload
 from auctune.service.http.schemas import FileDeleted, FileObject, FilePage
 from auctune.service.http.serializers import JSON, file_view, json_in_thread, page_view
+from auctune.service.identifiers import FILE_ID
 from auctune.service.service import Service
 from auctune.service.storage import iter_pages
 
@@ -70,7 +71,7 @@ async def receive_file(
 async def list_files(
     service: ServiceDep,
     who: CurrentUser,
-    after: Annotated[str | None, Query(pattern=r"^file-[A-Za-z0-9]{1,64}$")] = None,
+    after: Annotated[str | None, Query(pattern=f"^{FILE_ID}$")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     order: Literal["asc", "desc"] = "desc",
     purpose: Literal["fine-tune", "fine-tune-results"] | None = None,
@@ -81,15 +82,21 @@ async def list_files(
 
     A page has at most 100 files, whatever `limit` allows.
     """
-    limit = min(limit, MAX_PAGE)
+    limit, oldest_first = min(limit, MAX_PAGE), order == "asc"
 
     def read() -> JSON:
-        page = service.files.page(who.user, limit, after, purpose, order == "asc", sha256, filename)
+        page = service.files.page(who.user, limit, after, purpose, oldest_first, sha256, filename)
         data = [file_view(record) for record in page.items]
         first, last = (data[0]["id"], data[-1]["id"]) if data else ("", "")
         return {**page_view(data, has_more=page.has_more), "first_id": first, "last_id": last}
 
     return await json_in_thread(read)
+
+
+async def uploads(service: Service, who: Principal) -> list[JSON]:
+    """Return the user's newest data sets, at most `MAX_PAGE`."""
+    page = await in_thread(service.files.page, who.user, MAX_PAGE, None, "fine-tune")
+    return [file_view(record) for record in page.items]
 
 
 @router.get("/{file_id}", response_model=FileObject, response_model_exclude_none=True)

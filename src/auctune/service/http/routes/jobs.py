@@ -74,21 +74,19 @@ async def create(request: Request) -> Response:
     if request.scope["query_string"]:
         # The fast path runs no dependencies.
         reject_unknown_query(request.query_params, ())
-    return await submit(service, who, await request.body(), request.headers)
+    return _json(await submit(service, who, await request.body(), request.headers))
 
 
-async def submit(
-    service: Service, who: Principal, raw: bytes, headers: Mapping[str, str]
-) -> Response:
-    """Decide on a bid. The headers, with lower-case names, mark retries."""
+async def submit(service: Service, who: Principal, raw: bytes, headers: Mapping[str, str]) -> JSON:
+    """Decide on a bid, and return its job. The headers, with lower-case names, mark retries."""
     body = read_request(raw)
     if isinstance(body, JobRequest) and body.market.what_if:
-        return _json(_job(service, await service.submissions.preview(who, body)))
+        return _job(service, await service.submissions.preview(who, body))
     name, is_retry = _retry(headers)
     key = service.idempotency.key_for(who.key, name, raw)
     earlier = await service.idempotency.find(key, is_retry=is_retry)
     if earlier is not None:
-        return _json(await _own_job(service, who, earlier))
+        return await retrieve_job(service, who, earlier)
     _check_quota(service, who, len(raw))
     result = service.idempotency.start(key)
     try:
@@ -98,7 +96,7 @@ async def submit(
         result.set_exception(error)
         raise
     result.set_result(row.id)
-    return _json(_job(service, row))
+    return _job(service, row)
 
 
 def _check_quota(service: Service, who: Principal, size: int) -> None:
@@ -127,26 +125,33 @@ async def list_jobs(
 ) -> Response:
     """List the user's jobs, newest first."""
     metadata = _metadata_filter(request.query_params)
+    return await json_in_thread(lambda: read_jobs(service, who, limit, after, metadata))
 
-    def read() -> JSON:
-        page = service.queries.jobs(who.user, limit, after, metadata=metadata)
-        data = [_job(service, read_job(row)) for row in page.items]
-        return page_view(data, has_more=page.has_more)
 
-    return await json_in_thread(read)
+def read_jobs(
+    service: Service,
+    who: Principal,
+    limit: int,
+    after: str | None,
+    metadata: Mapping[str, str] | None = None,
+) -> JSON:
+    """Return a page of the user's jobs, newest first."""
+    page = service.queries.jobs(who.user, limit, after, metadata=metadata)
+    data = [_job(service, read_job(row)) for row in page.items]
+    return page_view(data, has_more=page.has_more)
 
 
 @router.get("/{job_id}", response_model=Job)
 async def retrieve(service: ServiceDep, who: CurrentUser, job_id: str) -> Response:
     """Return a job."""
-    return _json(await _own_job(service, who, job_id))
+    return _json(await retrieve_job(service, who, job_id))
 
 
 @router.post("/{job_id}/cancel", response_model=Job)
 async def cancel(service: ServiceDep, who: CurrentUser, job_id: str) -> Response:
     """Cancel a job. Its remaining cells return to the market; nothing is refunded."""
     await _run_on_open_job(service, who, job_id, lambda zone: zone.cancel(job_id))
-    return _json(await _own_job(service, who, job_id))
+    return _json(await retrieve_job(service, who, job_id))
 
 
 @router.post("/{job_id}/pause", response_model=Job)
@@ -154,7 +159,7 @@ async def pause(service: ServiceDep, who: CurrentUser, job_id: str) -> Response:
     """Pause a job: its remaining cells return to the market until it is resumed."""
     _check_quota(service, who, 0)
     await _run_on_open_job(service, who, job_id, lambda zone: zone.pause(job_id))
-    return _json(await _own_job(service, who, job_id))
+    return _json(await retrieve_job(service, who, job_id))
 
 
 @router.post("/{job_id}/resume", response_model=Job)
@@ -168,7 +173,7 @@ async def resume(service: ServiceDep, who: CurrentUser, job_id: str) -> Response
         raise ApiError(
             400, "the free capacity cannot finish the job by its deadline", "no_capacity", "id"
         )
-    return _json(await _own_job(service, who, job_id))
+    return _json(await retrieve_job(service, who, job_id))
 
 
 @router.get("/{job_id}/events", response_model=Page[JobEvent])
@@ -242,7 +247,8 @@ def _job(service: Service, row: JobReadModel) -> JSON:
     return job_view(row, service.projection(row.zone), service.clock(row.zone))
 
 
-async def _own_job(service: Service, who: Principal, job: str) -> JSON:
+async def retrieve_job(service: Service, who: Principal, job: str) -> JSON:
+    """Return a user's own job."""
     return _job(service, await own_job(service, who, job))
 
 

@@ -8,13 +8,16 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 
 from auctune.service import focus
+from auctune.service.accounts.registry import Principal
 from auctune.service.event_writer import from_minor_units
 from auctune.service.fair_queue import in_thread
 from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, json_in_thread, page_view
+from auctune.service.identifiers import ENTRY_ID
 from auctune.service.ledger import user_account
+from auctune.service.service import Service
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
 _SPANS = 96
@@ -97,28 +100,29 @@ async def statement(service: ServiceDep, who: CurrentUser) -> JSON:
 async def entries(
     service: ServiceDep,
     who: CurrentUser,
-    after: Annotated[str | None, Query(pattern=r"^entry-\d{1,18}$")] = None,
+    after: Annotated[str | None, Query(pattern=f"^{ENTRY_ID}$")] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> Response:
     """List the entries of the user's account, newest first."""
+    return await json_in_thread(lambda: read_entries(service, who, limit, after))
+
+
+def read_entries(service: Service, who: Principal, limit: int, after: str | None) -> JSON:
+    """Return a page of the entries of the user's account, newest first."""
     last = None if after is None else int(after.removeprefix("entry-"))
-
-    def read() -> JSON:
-        page = service.queries.entries(user_account(who.user), limit, last)
-        data = [
-            {
-                "id": f"entry-{row.id}",
-                "object": "entry",
-                "account": row.account,
-                "amount": str(from_minor_units(row.amount)),
-                "job": row.job,
-                "created_at": int(row.at),
-            }
-            for row in page.items
-        ]
-        return page_view(data, has_more=page.has_more)
-
-    return await json_in_thread(read)
+    page = service.queries.entries(user_account(who.user), limit, last)
+    data = [
+        {
+            "id": f"entry-{row.id}",
+            "object": "entry",
+            "account": row.account,
+            "amount": str(from_minor_units(row.amount)),
+            "job": row.job,
+            "created_at": int(row.at),
+        }
+        for row in page.items
+    ]
+    return page_view(data, has_more=page.has_more)
 
 
 @router.get("/balances", response_model=Balances)
