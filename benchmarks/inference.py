@@ -68,7 +68,6 @@ name = "auction"
 base = "{BASE}"
 slot_seconds = {SLOT_SECONDS}
 slots = {{slots}}
-sample_tokens = 64
 
 [zones.auction]
 pricing = "exponential"

@@ -24,6 +24,15 @@ from support.vendor_process import VendorProcess
 
 VENDOR_TOKEN = "shared-with-two-vendors-" + "s" * 20
 NODES = ("alpha", "beta", "gamma", "delta")
+CONSTANTS = {
+    "auctune.engine.runtime.ray.launcher.RayLauncher.lease_seconds": 5.0,
+    "auctune.engine.runtime.ray.launcher.RayLauncher.missing_seconds": 45.0,
+    "auctune.service.config.edge.CHUNK_MB": 0.001,
+    "auctune.service.vendors.client.ANSWER_SECONDS": 4.0,
+    "auctune.service.vendors.client.POLL_SECONDS": 0.5,
+    "auctune.service.zones.spot.worker.CHECKPOINT_SECONDS": 1.0,
+}
+"""Of the soak's service: slots are short, its rows few, and faults frequent."""
 _TOKENS_PER_SECOND = 250.0
 # Generous, as the machine may be overloaded.
 _STOP_SECONDS = 150.0
@@ -89,7 +98,7 @@ class Environment:
         self.vendor_urls = {"reliable": vendor.url, "faulty": faulty_url}
         self.config = folder / "auctune.toml"
         self.data = folder / "data"
-        self.service = ServiceProcess(self.config, self.data, _free_port())
+        self.service = ServiceProcess(self.config, self.data, _free_port(), CONSTANTS)
         self.nodes_down: set[str] = set()
         self.nodes_drained: set[str] = set()
         self.start_seconds: list[float] = []

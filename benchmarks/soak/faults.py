@@ -140,7 +140,7 @@ def _restart_head(environment: Environment, _rng: random.Random) -> None:
 
 
 def _kill_node(environment: Environment, rng: random.Random) -> Recovery:
-    """Kill a Ray node for a shorter or longer time than `missing_seconds` of the zone."""
+    """Kill a Ray node for a shorter or longer time than `missing_seconds` of the launcher."""
     if len(environment.nodes_up) < 2:
         raise NotInjectedError
     node = rng.choice(environment.nodes_up)

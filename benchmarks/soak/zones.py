@@ -125,8 +125,7 @@ class AuctionZone(SoakZone):
     def settings(self, environment: Environment) -> str:
         nodes = "".join(f'[[zones.nodes]]\nid = "{node}"\ntype = "cpu"\n' for node in NODES)
         vendors = "".join(
-            f'[[zones.vendors]]\nname = "{name}"\nurl = "{url}"\n'
-            'token_file = "vendor.token"\npoll_seconds = 0.5\nanswer_seconds = 4.0\n'
+            f'[[zones.vendors]]\nname = "{name}"\nurl = "{url}"\ntoken_file = "vendor.token"\n'
             for name, url in environment.vendor_urls.items()
         )
         return f"""
@@ -135,12 +134,9 @@ name = "{self.name}"
 slot_seconds = 10.0
 slots = 48
 threads = 1
-sample_tokens = 32.0
 executor = "ray"
 [zones.ray]
 address = "{environment.cluster.address}"
-lease_seconds = 5.0
-missing_seconds = 45.0
 [zones.node_types.cpu]
 profile = "profile.json"
 energy_cost = 0.01
@@ -215,7 +211,6 @@ start = 240
 n_max = 2
 max_jobs = 3
 profile = "profile.json"
-checkpoint_seconds = 1.0
 """
 
     def bid(self, rng: random.Random, files: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -288,7 +283,6 @@ kind = "edge"
 name = "{self.name}"
 slot_seconds = 10.0
 slots = 48
-chunk_mb = 0.001
 rows_move = true
 server = {{ cpu = 0.5 }}
 headroom = 0.5

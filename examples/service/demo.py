@@ -219,14 +219,13 @@ class Plan:
     def _place_files(self, zone: dict[str, Any]) -> None:
         if zone.get("kind") == "spot":
             zone["market"] = str((HERE / zone["market"]).resolve())
-            zone["start_seconds"] = self._start_seconds
         types = zone.get("node_types", {"": zone})
         for one in types.values():
             one["profile"] = str(self._folder / PROFILE)
 
     def _divided(self, names: Sequence[str], cores: float) -> Sequence[ZoneConfig]:
         config = read_config(self.settings(names))
-        divide_cores(config.zones, config.inference, cores)
+        divide_cores(config.zones, cores)
         return config.zones
 
     def _ratio(self, zone: Mapping[str, Any]) -> float:

@@ -225,8 +225,8 @@ class Profile:
             missing = ", ".join(self.not_measured)
             found.append(
                 f"not measured within the time: {missing}; so {self.margin:.0%} of the speed is "
-                "kept back, and more may stay unsold: give it more time (measure_seconds, or "
-                "auctune profile --seconds)."
+                "kept back, and more may stay unsold: give it more time "
+                "(auctune profile --seconds)."
             )
         return found
 

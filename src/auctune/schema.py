@@ -161,7 +161,13 @@ def _tag(kind: str) -> str:
     return f"[{kind}]"
 
 
-def check_schema(model: type[M], value: Any, place: str, context: object = None) -> M:
+def check_schema(
+    model: type[M],
+    value: Any,
+    place: str,
+    context: object = None,
+    fixed: Mapping[str, str] | None = None,
+) -> M:
     """Validate `value`, plain data of a file or request, as an instance of `model`.
 
     Args:
@@ -169,6 +175,7 @@ def check_schema(model: type[M], value: Any, place: str, context: object = None)
         value: plain data.
         place: of the data, for errors.
         context: for the validators of the model.
+        fixed: values of keys that are not settings any more, by path without indices.
 
     Raises:
         InputError: for the first field that is wrong: `place: path: found; expected ...`.
@@ -176,7 +183,7 @@ def check_schema(model: type[M], value: Any, place: str, context: object = None)
     try:
         return model.model_validate(value, context=context)
     except ValidationError as error:
-        raise to_input_error(error, place, value, model) from None
+        raise to_input_error(error, place, value, model, fixed) from None
 
 
 def check_json(adapter: TypeAdapter[T], text: str | bytes, place: str) -> T:
@@ -204,9 +211,16 @@ def plain_json(text: str | bytes) -> Any:
 
 
 def to_input_error(
-    error: ValidationError, place: str, value: Any, model: type[BaseModel] | None = None
+    error: ValidationError,
+    place: str,
+    value: Any,
+    model: type[BaseModel] | None = None,
+    fixed: Mapping[str, str] | None = None,
 ) -> InputError:
-    """The first error that pydantic found in `value`, as one of ours; `model` names the keys."""
+    """The first error that pydantic found in `value`, as one of ours; `model` names the keys.
+
+    `fixed` as of `check_schema`.
+    """
     paths = [(_path_in(value, found), found) for found in error.errors()]
     start = paths[0][0]
     # Of a field that may be of several types, the one that got furthest is what was meant.
@@ -220,6 +234,10 @@ def to_input_error(
         # A validator of a single value does not know what it is called.
         return _placed(own, place, path)
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        always = (fixed or {}).get(".".join(part for part in path if isinstance(part, str)))
+        if always is not None:
+            found = f"is no longer a setting: it is always {always}"
+            return InputError(where, found, "the key to be removed")
         return InputError(where, "is an unknown key", _expected_keys(model, first["loc"]))
     if first["type"] == "missing":
         return InputError(where, "is missing", "a value")

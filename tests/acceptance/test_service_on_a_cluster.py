@@ -18,6 +18,8 @@ pytest_plugins = ["support.tiny_bases", "support.executor_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 ZONE = "/v1/zones/default/state"
+_LAUNCHER = "auctune.engine.runtime.ray.launcher.RayLauncher"
+CONSTANTS = {f"{_LAUNCHER}.lease_seconds": LEASE_SECONDS, f"{_LAUNCHER}.missing_seconds": 10.0}
 
 
 def write_cluster_service(folder: Path, architecture: str, address: str) -> Path:
@@ -35,8 +37,6 @@ id = "beta"
 type = "local"
 [zones.ray]
 address = "{address}"
-lease_seconds = {LEASE_SECONDS}
-missing_seconds = 10.0
 """,
     )
     config.write_text(config.read_text().replace("local-0", "alpha"))
@@ -61,7 +61,7 @@ def test_a_job_outlives_its_node_a_new_head_and_the_service_and_replays(
     nodes: RayNodes, tiny_base: Base, tmp_path: Path
 ) -> None:
     config = write_cluster_service(tmp_path, tiny_base.architecture, nodes.address)
-    with running(config, tmp_path / "data") as service:
+    with running(config, tmp_path / "data", CONSTANTS) as service:
         file = service.upload(rows_of(40))
         # What there is no node for is not sold.
         wait_until_up(service, "alpha", "beta")
@@ -88,7 +88,7 @@ def test_a_service_is_there_again_while_a_node_of_its_cluster_is_not(
     nodes: RayNodes, tiny_base: Base, tmp_path: Path
 ) -> None:
     config = write_cluster_service(tmp_path, tiny_base.architecture, nodes.address)
-    with running(config, tmp_path / "data") as service:
+    with running(config, tmp_path / "data", CONSTANTS) as service:
         service.kill()
         nodes.tell("kill", "alpha")
         service.start()

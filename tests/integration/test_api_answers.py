@@ -33,7 +33,7 @@ pytest_plugins = ["support.tiny_bases"]
 
 QUESTION = "What is the weather like in Lisbon?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
-LIMITS = InferenceConfig(max_batch=4, max_waiting=2, threads=1)
+LIMITS = InferenceConfig(max_batch=4, threads=1)
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,10 @@ def served(tmp_path_factory: pytest.TempPathFactory, tiny_cache: Path) -> Iterat
     file = make_file([make_zone()]).model_copy(
         update={"inference": LIMITS, "model_aliases": {"gpt-4o-mini": "tiny"}}
     )
-    with serving(tmp_path_factory.mktemp("market"), file, bases=tiny_cache) as opened:
-        yield opened
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("auctune.service.inference.generation.MAX_WAITING", 2)
+        with serving(tmp_path_factory.mktemp("market"), file, bases=tiny_cache) as opened:
+            yield opened
 
 
 def train(served: Served, folder: Path, base: Base, user: str = "ada") -> Tuned:

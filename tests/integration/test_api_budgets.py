@@ -14,6 +14,7 @@ import openai
 import pytest
 
 from auctune.service.config.models import ServiceConfig, WebhooksConfig
+from auctune.service.webhooks import dispatcher
 from support.page_visitor import PageVisitor
 from support.pool_events import joined, quantum, send_pool_event, settle_dropped
 from support.serving import Clock, Served, make_file, make_pool, make_zone, serving
@@ -66,8 +67,14 @@ def receiver() -> Iterator[Receiver]:
     made.server.server_close()
 
 
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delivery that was refused is made again at once."""
+    monkeypatch.setattr(dispatcher, "INITIAL_BACKOFF_SECONDS", 0.05)
+
+
 def settings(*zones: Any) -> ServiceConfig:
-    webhooks = WebhooksConfig(private_addresses=True, initial_backoff_seconds=0.05)
+    webhooks = WebhooksConfig(private_addresses=True)
     # Such a zone charges 2 for an hour of work from the first bid on.
     return make_file(zones or [make_zone()]).model_copy(update={"webhooks": webhooks})
 

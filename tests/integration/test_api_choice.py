@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from auctune.service.config.models import ServiceConfig
-from support.edge_zones import edge_entry, rows_file
+from support.edge_zones import edge_constants, edge_entry, rows_file
 from support.serving import SLOT_SECONDS, Clock, Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
 
@@ -100,10 +100,10 @@ def test_what_no_zone_can_do_is_answered_as_the_first_one_answers_it(served: Ser
 @pytest.fixture(scope="module")
 def all_kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("all-kinds")
-    sites = {"slot_seconds": SLOT_SECONDS, "slots": 20, "step_seconds": 24.0}
+    sites = {"slot_seconds": SLOT_SECONDS, "slots": 20}
     edges = [edge_entry("sites", **sites), edge_entry("more-sites", **sites)]
     zones = [make_zone("owned", energy_cost=0.1), spot_zone(folder), make_pool(), *edges]
-    with serving(folder / "market", make_file(zones)) as opened:
+    with edge_constants(step_seconds=24.0), serving(folder / "market", make_file(zones)) as opened:
         opened.key("ada")
         yield opened
 

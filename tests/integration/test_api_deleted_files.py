@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auctune.service.accounts.registry import Budget
-from support.edge_zones import edge_entry, rows_file
+from support.edge_zones import edge_constants, edge_entry, rows_file
 from support.metered_shop import OWNED, POOL, RENTED
 from support.serving import SLOT_SECONDS, Served, make_file, make_pool, make_zone, serving
 from support.spot_zones import spot_zone
@@ -30,9 +30,9 @@ KINDS = pytest.mark.parametrize("zone", TERMS)
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A zone of each kind, and ada's budget over all of them."""
     folder = tmp_path_factory.mktemp("market")
-    sites = edge_entry(SITES, slot_seconds=SLOT_SECONDS, slots=20, step_seconds=24.0)
+    sites = edge_entry(SITES, slot_seconds=SLOT_SECONDS, slots=20)
     zones = [make_zone(OWNED), spot_zone(folder, RENTED), make_pool(POOL), sites]
-    with serving(folder / "data", make_file(zones)) as opened:
+    with edge_constants(step_seconds=24.0), serving(folder / "data", make_file(zones)) as opened:
         opened.key("ada", budget=Budget(Decimal(1000), 86_400.0))
         yield opened
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from operator import methodcaller
 from pathlib import Path
@@ -18,7 +19,7 @@ from auctune.service.storage.event_log import EventType
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.edge.gateway import EdgeGateway
 from auctune.service.zones.edge.zone import EdgeZone
-from support.edge_zones import edge_entry, rows_file
+from support.edge_zones import edge_constants, edge_entry, rows_file
 from support.page_visitor import PageVisitor, faults
 from support.serving import SLOT_SECONDS, Served, make_file, make_zone, serving
 from support.small_bases import write_pairs
@@ -31,13 +32,14 @@ pytest_plugins = ["support.served_market"]
 
 
 @pytest.fixture(scope="module")
-def service_file() -> ServiceConfig:
-    return make_file([make_zone("owned"), sites_zone()])
+def service_file() -> Iterator[ServiceConfig]:
+    with edge_constants(step_seconds=24.0):
+        yield make_file([make_zone("owned"), sites_zone()])
 
 
 def sites_zone() -> Any:
     """A worker trains 8 rows in a slot, and a chunk has four."""
-    return edge_entry("sites", slot_seconds=SLOT_SECONDS, slots=20, step_seconds=24.0)
+    return edge_entry("sites", slot_seconds=SLOT_SECONDS, slots=20)
 
 
 def upload(served: Served, content: bytes, key: str | None = None) -> str:

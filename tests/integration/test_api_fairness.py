@@ -11,8 +11,10 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from auctune.service import service
 from auctune.service.accounts.registry import Principal, Role
 from auctune.service.fair_queue import Gate, ReadThreads
 from auctune.service.request_scope import RequestScope, request_scope
@@ -37,9 +39,10 @@ def test_whoever_sends_bodies_slowly_holds_no_place(served: Served) -> None:
 
 
 def test_all_keys_of_a_user_share_its_open_requests_and_a_refusal_says_when_to_come_back(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(tmp_path, make_file(requests=2)) as served:
+    monkeypatch.setattr(service, "MAX_REQUESTS", 2)
+    with serving(tmp_path) as served:
         first, second = served.key("ada"), served.key("ada")
         file = served.upload(first)
         job = served.bid(served.client(first), file).id
@@ -55,8 +58,11 @@ def test_all_keys_of_a_user_share_its_open_requests_and_a_refusal_says_when_to_c
         assert int(refused.headers["retry-after"]) >= 1
 
 
-def test_a_stream_of_the_page_is_an_open_request_until_it_ends(tmp_path: Path) -> None:
-    with serving(tmp_path, make_file(requests=1)) as served:
+def test_a_stream_of_the_page_is_an_open_request_until_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_REQUESTS", 1)
+    with serving(tmp_path) as served:
         key = served.key("ada")
         ada, file = PageVisitor(served, key), served.upload(key)
         job = served.bid(served.client(key), file).id

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from auctune.doctor.checks_network import answers_as_auctune
 from auctune.schema import to_input_error
+from auctune.service import service
 from auctune.service.accounts.registry import Role
 from auctune.service.erasure import erase
 from auctune.service.jobs.training import Submission, Training
@@ -382,7 +383,7 @@ def test_answers_are_not_kept_and_not_guessed_at(served: Served) -> None:
 
 
 def test_a_users_bids_of_a_day_are_limited_and_others_have_theirs(tmp_path: Path) -> None:
-    with serving(tmp_path, make_file(bids_per_day=3, bid_bytes_per_day=100_000)) as served:
+    with serving(tmp_path, make_file(bids_per_day=3)) as served:
         file = served.upload()
         second = served.key("ada")
         body: dict[str, Any] = {"model": "tiny", "training_file": file}
@@ -432,8 +433,11 @@ def test_bids_of_a_day_count_across_restarts(tmp_path: Path) -> None:
     assert answers == [200, 200, 200, 429]
 
 
-def test_a_users_bytes_of_bids_of_a_day_are_limited(tmp_path: Path) -> None:
-    with serving(tmp_path, make_file(bid_bytes_per_day=20_000)) as served:
+def test_a_users_bytes_of_bids_of_a_day_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "BID_BYTES_PER_DAY", 20_000)
+    with serving(tmp_path) as served:
         body: dict[str, Any] = {"model": "tiny", "training_file": served.upload()}
         body |= {"market": {"bid": "0.0001", "deadline": "+20m"}}
         body |= {"metadata": {f"key {n}": "x" * 512 for n in range(16)}}
@@ -441,7 +445,8 @@ def test_a_users_bytes_of_bids_of_a_day_are_limited(tmp_path: Path) -> None:
             statuses = [http.post("/v1/fine_tuning/jobs", json=body).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]
     # One bid's bytes in the log, which are a little more than those of its request.
-    with serving(tmp_path, make_file(bid_bytes_per_day=40_000)) as served:
+    monkeypatch.setattr(service, "BID_BYTES_PER_DAY", 40_000)
+    with serving(tmp_path) as served:
         with served.http(served.key("ada")) as http:
             statuses = [http.post("/v1/fine_tuning/jobs", json=body).status_code for _ in range(4)]
         assert statuses == [200, 200, 429, 429]
@@ -599,8 +604,12 @@ def test_reads_of_one_user_leave_a_thread_to_others_however_long_they_take(
 
 
 @pytest.mark.slow
-def test_users_have_limits_and_others_have_theirs(tmp_path: Path) -> None:
-    limits: dict[str, Any] = {"open_jobs": 3, "files": 4, "requests_per_second": 1e-6, "burst": 200}
+def test_users_have_limits_and_others_have_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A burst of 200.
+    monkeypatch.setattr(service, "BURST_SECONDS", 200 / 1e-6)
+    limits: dict[str, Any] = {"open_jobs": 3, "files": 4, "requests_per_second": 1e-6}
     with serving(tmp_path, make_file(**limits)) as served:
         client, file = served.client(), served.upload()
 

@@ -17,16 +17,20 @@ import orjson
 import pytest
 
 from auctune.domain.money import STEP
+from auctune.service import service
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.models import WebhooksConfig
+from auctune.service.webhooks import dispatcher
 from support.serving import Clock, Served, make_file, serving
 from support.waits import WAIT_SECONDS
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("market"), make_file(streams=3)) as opened:
-        yield opened
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service, "MAX_STREAMS", 3)
+        with serving(tmp_path_factory.mktemp("market")) as opened:
+            yield opened
 
 
 def events(lines: Iterator[str]) -> Iterator[tuple[int, str, Any]]:
@@ -205,8 +209,14 @@ class Listener:
             self._server.server_close()
 
 
-def hooked_file(**hooks: Any) -> Any:
-    wanted = WebhooksConfig(**{"private_addresses": True, "initial_backoff_seconds": 0.01, **hooks})
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delivery that was refused is made again at once."""
+    monkeypatch.setattr(dispatcher, "INITIAL_BACKOFF_SECONDS", 0.01)
+
+
+def hooked_file(*, private_addresses: bool = True) -> Any:
+    wanted = WebhooksConfig(private_addresses=private_addresses)
     return make_file().model_copy(update={"webhooks": wanted})
 
 
@@ -237,15 +247,19 @@ def test_the_official_client_believes_a_webhook_and_only_a_genuine_one(tmp_path:
 
 
 @pytest.mark.slow
-def test_what_was_not_heard_is_told_after_a_restart_and_once_then(tmp_path: Path) -> None:
+def test_what_was_not_heard_is_told_after_a_restart_and_once_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Listener(refusals=1).open() as listener:
-        with serving(tmp_path, hooked_file(initial_backoff_seconds=1000.0)) as served:
+        monkeypatch.setattr(dispatcher, "INITIAL_BACKOFF_SECONDS", 1000.0)
+        with serving(tmp_path, hooked_file()) as served:
             with served.http() as http:
                 http.post("/v1/webhooks", json={"url": listener.url})
             job = served.bid(served.client(), served.upload()).id
             served.client().fine_tuning.jobs.cancel(job)
             first, _ = listener.refused.get(timeout=WAIT_SECONDS)
             clock = served.clock
+        monkeypatch.setattr(dispatcher, "INITIAL_BACKOFF_SECONDS", 0.01)
         with serving(tmp_path, hooked_file(), clock) as served:
             again, body = listener.heard.get(timeout=WAIT_SECONDS)
             assert again["webhook-id"] == first["webhook-id"]
@@ -284,8 +298,11 @@ def test_what_is_no_address_is_refused(served: Served, url: str) -> None:
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "url")
 
 
-def test_an_address_within_is_not_told_unless_the_operator_allows_it(tmp_path: Path) -> None:
-    file = hooked_file(private_addresses=False, max_attempts=1)
+def test_an_address_within_is_not_told_unless_the_operator_allows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "MAX_ATTEMPTS", 1)
+    file = hooked_file(private_addresses=False)
     with serving(tmp_path, file) as served, Listener(refusals=0).open() as listener:
         with served.http() as http:
             refused = http.post("/v1/webhooks", json={"url": listener.url})

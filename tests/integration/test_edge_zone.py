@@ -51,10 +51,19 @@ HELD_OUT = 2
 DEADLINE = "+15m"
 
 
-def write_edge_service(folder: Path, slot_seconds: float) -> Path:
-    """Settings of a zone of two sites; a slot trains half of what a job here has, or less."""
-    folder.mkdir(parents=True, exist_ok=True)
+def constants(slot_seconds: float) -> dict[str, float]:
+    """Of a service whose slots train half of what a job here has, or less, in small chunks."""
     row_seconds = slot_seconds * 0.5 / (ROWS * EPOCHS / 2)
+    return {
+        "auctune.service.zones.core.kind.MEASURE_SECONDS": 1.0,
+        "auctune.service.zones.edge.supply.STEP_SECONDS": row_seconds * BATCH,
+        "auctune.service.config.edge.CHUNK_MB": 4 * 4 * (TOKENS + 1) / 1e6,
+    }
+
+
+def write_edge_service(folder: Path, slot_seconds: float) -> Path:
+    """Settings of a zone of two sites; it is served with `constants`."""
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / "auctune.toml"
     file.write_text(
         f"""
@@ -62,13 +71,10 @@ def write_edge_service(folder: Path, slot_seconds: float) -> Path:
 kind = "edge"
 name = "sites"
 base = "{write_base(folder / "base")}"
-measure_seconds = 1.0
 slot_seconds = {slot_seconds}
 slots = 120
-chunk_mb = {4 * 4 * (TOKENS + 1) / 1e6}
 rows_move = true
 server = {{ cpu = 0.5 }}
-step_seconds = {row_seconds * BATCH}
 headroom = 0.5
 pricing = {{ reserve_value = 10.0 }}
 [[zones.sites]]
@@ -281,7 +287,7 @@ def test_a_job_with_data_at_two_sites_is_quoted_bought_and_trained_to_its_end(
     tmp_path: Path,
 ) -> None:
     config = write_edge_service(tmp_path / "settings", slot_seconds=8.0)
-    with running(config, tmp_path / "data") as service:
+    with running(config, tmp_path / "data", constants(8.0)) as service:
         shop = Shop(service, tmp_path)
         job = shop.submit_by_client()
         service.wait_for_job(job, lambda one: one["status"] == "succeeded")
@@ -301,7 +307,7 @@ def test_a_killed_service_and_a_killed_site_change_neither_the_weights_nor_the_p
     tmp_path: Path,
 ) -> None:
     config = write_edge_service(tmp_path / "settings", slot_seconds=10.0)
-    with running(config, tmp_path / "data") as service:
+    with running(config, tmp_path / "data", constants(10.0)) as service:
         shop = Shop(service, tmp_path)
         job = shop.submit_by_cli()
         paid = service.job(job)["market"]["payment"]

@@ -193,10 +193,11 @@ class Play:
 
 @pytest.mark.slow
 def test_what_is_delivered_is_charged_to_the_last_digit_however_requests_end(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_base(tmp_path / "base", "llama")
-    limits = InferenceConfig(price=PRICE, max_waiting=16)
+    monkeypatch.setattr("auctune.service.inference.generation.MAX_WAITING", 16)
+    limits = InferenceConfig(price=PRICE)
     file = make_file([make_zone()]).model_copy(update={"inference": limits})
     with serving(tmp_path / "market", file) as served:
         settings = GeneratorSettings(

@@ -15,7 +15,6 @@ from auctune.engine.messages.base import Started
 from auctune.engine.messages.node import Ended, Lost, NodeReady, Recovered, TaskQuota, Trained
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.ray.launcher import RayLauncher
-from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.train.job import LoraJob
 from support.heard import Heard, closing
@@ -72,9 +71,8 @@ def test_a_cluster_of_its_own_is_closed_to_others_and_has_its_lost_node_again(
     heard = Heard()
     work = tmp_path / "work"
     settings = {"alpha": scripted(tmp_path / "alpha", "good")}
-    launcher = RayLauncher(
-        settings, work, params=RayParams(lease_seconds=5.0), module="support.scripted_node"
-    )
+    launcher = RayLauncher(settings, work, address=None, module="support.scripted_node")
+    launcher.lease_seconds = 5.0
     executor = Executor(settings, launcher, heard.hear, QUICK)
     with closing(executor):
         pid = heard.wait_for(Started).pid
@@ -108,7 +106,7 @@ def test_nodes_of_one_id_in_two_markets_have_ray_nodes_of_their_own(tmp_path: Pa
             launcher = RayLauncher(
                 settings,
                 tmp_path / market / "work",
-                params=RayParams(),
+                address=None,
                 module="support.scripted_node",
             )
             stack.enter_context(closing(Executor(settings, launcher, heard.hear, QUICK)))

@@ -31,7 +31,7 @@ from support.waits import WAIT_MS, poll
 pytest_plugins = ["support.tiny_bases"]
 
 # Others may be at work on the machine: not last in line.
-LIMITS = InferenceConfig(max_batch=8, threads=1, niceness=0)
+LIMITS = InferenceConfig(max_batch=8, threads=1)
 ROWS = chat_rows(60)
 HTMX = {"HX-Request": "true"}
 TOO_WIDE = "(root => root.scrollWidth - root.clientWidth)(document.documentElement)"
@@ -66,8 +66,11 @@ class Shop:
 
 def served_with(folder: Path, cache: Path, inference: InferenceConfig) -> "Iterator[Served]":
     file = make_file([make_zone()]).model_copy(update={"inference": inference})
-    with serving(folder, file, bases=cache) as opened:
-        yield opened
+    # Nothing is sold that answers could delay.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("auctune.service.config.inference.NICENESS", 0)
+        with serving(folder, file, bases=cache) as opened:
+            yield opened
 
 
 @pytest.fixture(scope="module")

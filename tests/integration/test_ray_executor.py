@@ -24,7 +24,6 @@ from auctune.engine.messages.node import (
 )
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.ray.launcher import RayLauncher
-from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.service.zones.auction.kind import RayExecutorFactory
 from auctune.train.base import load_base
@@ -92,11 +91,9 @@ def train_disturbed(
     )
     heard = Heard()
     order = TaskQuota(job, folder / "work" / "task", 1, ROWS * EPOCHS // 2, folder / "out")
-    ray = RayParams(
-        address=cluster.address, lease_seconds=LEASE_SECONDS, missing_seconds=missing_seconds
-    )
     settings = {"alpha": NodeSettings("tiny", str(cache), mode="exact")}
-    launcher = RayLauncher(settings, folder / "work", params=ray)
+    launcher = RayLauncher(settings, folder / "work", address=cluster.address)
+    launcher.lease_seconds, launcher.missing_seconds = LEASE_SECONDS, missing_seconds
     executor = Executor(settings, launcher, heard.hear, params)
     with closing(executor):
         heard.wait_for(NodeReady)
@@ -179,8 +176,7 @@ def test_a_base_is_learned_where_its_node_is(
     nodes: RayNodes, tiny_cache: Path, tmp_path: Path
 ) -> None:
     settings = NodeSettings("tiny", str(tiny_cache))
-    params = RayParams(address=nodes.address, lease_seconds=LEASE_SECONDS)
-    where, kept = RayExecutorFactory(params, {"gamma": "auctune:beta"}), tmp_path / "kept"
+    where, kept = RayExecutorFactory(nodes.address, {"gamma": "auctune:beta"}), tmp_path / "kept"
     with where.probe("gamma", settings, tmp_path / "work") as start:
         assert start is not None
         facts = learn_base(settings, kept, elsewhere=Elsewhere("gamma", start))

@@ -17,7 +17,7 @@ import uvicorn
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from auctune.service import app
+from auctune.service import app, service
 from auctune.service.http import requests
 from auctune.service.http.connections import (
     MAX_HEADER_BYTES,
@@ -439,8 +439,12 @@ def test_an_address_that_floods_without_a_key_waits_and_keys_of_it_do_not(
         assert PageVisitor(served, key).get("/page/files").status_code == 200
 
 
-def test_what_a_key_sends_beyond_the_gate_or_its_rate_is_late(tmp_path: Path) -> None:
-    with serving(tmp_path, make_file(requests_per_second=1e-3, burst=4)) as served:
+def test_what_a_key_sends_beyond_the_gate_or_its_rate_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A burst of 4.
+    monkeypatch.setattr(service, "BURST_SECONDS", 4 / 1e-3)
+    with serving(tmp_path, make_file(requests_per_second=1e-3)) as served:
         secret = served.key("ada")
         ada = PageVisitor(served, secret)
         (key,) = [one.id for one in served.service.accounts.all_keys() if one.user == "ada"]
@@ -544,8 +548,11 @@ def test_after_an_answer_only_so_much_of_a_body_is_read(served: Served) -> None:
     assert not answer.startswith(b"HTTP/1.1 200")
 
 
-def test_a_key_has_so_many_requests_at_once_and_others_have_theirs(tmp_path: Path) -> None:
-    with serving(tmp_path, make_file(requests=3)) as served:
+def test_a_key_has_so_many_requests_at_once_and_others_have_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_REQUESTS", 3)
+    with serving(tmp_path) as served:
         file = served.upload(served.key("ada"))
         jobs = [served.bid(served.client(), file).id for _ in range(3)]
         with contextlib.ExitStack() as stack:
@@ -563,8 +570,11 @@ def test_a_key_has_so_many_requests_at_once_and_others_have_theirs(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_requests_at_once_on_the_page_count_as_those_of_its_key(tmp_path: Path) -> None:
-    with serving(tmp_path, make_file(requests=3)) as served:
+def test_requests_at_once_on_the_page_count_as_those_of_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_REQUESTS", 3)
+    with serving(tmp_path) as served:
         ada = PageVisitor(served, served.key("ada"))
         cookie = ada.http.cookies["auctune_session"]
         form = b"POST /page/sign-out HTTP/1.1\r\nHost: a\r\nSec-Fetch-Site: same-origin\r\n"

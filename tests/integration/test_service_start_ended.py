@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from auctune.client.endpoint import STARTING_FILE
 from auctune.engine.file_lock import NODES_LOCK, lock_file
 from support.market_runs import descendants
+from support.patched_auctune import patched_command
 from support.service_process import WAIT_SECONDS, command_line
 from support.waits import poll
 
@@ -28,9 +28,9 @@ name = "pool"
 slot_seconds = 1
 price_per_second = "0.01"
 threads = 1
-measure_seconds = 3600
 """
-AUCTION = "[[zones]]\nthreads = 1\nmeasure_seconds = 3600\n"
+AUCTION = "[[zones]]\nthreads = 1\n"
+CONSTANTS = {"auctune.service.zones.core.kind.TINY_MEASURE_SECONDS": 3600.0}
 
 
 class Start:
@@ -42,7 +42,7 @@ class Start:
         self.data, self.log = folder / "data", folder / "log"
         config = folder / "auctune.toml"
         config.write_text(settings)
-        command = (sys.executable, "-u", "-m", "auctune", "serve", "--config", config)
+        command = [*patched_command(CONSTANTS), "serve", "--config", str(config)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, "--data", self.data, "--port", str(self.port)],

@@ -61,7 +61,6 @@ def market(
 name = "mender"
 url = "{vendor.url}"
 token_file = "vendor.token"
-poll_seconds = 0.5
 """
     config = write_service(
         folder,
@@ -70,11 +69,14 @@ poll_seconds = 0.5
         tokens_per_second=400_000,
         slots=120,
         executor=executor,
-        # A vendor's process looks at whole files, on a machine that may be busy.
-        quote_seconds=quote_seconds,
         more=more,
     )
-    with running(config, folder / "data") as service:
+    constants = {
+        # A vendor's process looks at whole files, on a machine that may be busy.
+        "auctune.service.datasets.training_data.QUOTE_SECONDS": quote_seconds,
+        "auctune.service.vendors.client.POLL_SECONDS": 0.5,
+    }
+    with running(config, folder / "data", constants) as service:
         yield service
 
 

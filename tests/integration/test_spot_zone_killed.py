@@ -24,7 +24,7 @@ from support.elastic import new_trainer, train_with
 from support.journals import write_journal
 from support.replayed import replayed
 from support.service_process import ServiceProcess, rows_of, running
-from support.spot_zones import write_spot_service
+from support.spot_zones import SPOT_CONSTANTS, write_spot_service
 from support.thorough import THOROUGH
 from support.zone_state import records
 
@@ -100,7 +100,7 @@ def test_a_killed_rented_job_ends_as_an_undisturbed_one_and_its_bill_is_the_ledg
         policy="robust:risk=0.1",
     )
     data = tmp_path / "data"
-    with running(config, data) as service:
+    with running(config, data, SPOT_CONSTANTS) as service:
         file = service.upload(rows_of(ROWS))
         status, quote = service.ask("POST", "/v1/quotes", {**REQUEST, "training_file": file})
         assert (status, quote["kind"], quote["lines"]) == (200, "spot", []), quote

@@ -1,10 +1,13 @@
 """Edge zones over simulated sites, with a clock that is set; and files of rows."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
+
+import pytest
 
 from auctune.device_profile import Profile
 from auctune.domain import Money, write_snapshot
@@ -16,9 +19,11 @@ from auctune.engine.edge.storage import assign_chunks
 from auctune.engine.messages.sites import SITES_MESSAGES, TrainSlot
 from auctune.engine.runtime.channel import decode, encode
 from auctune.numerics.rng import stream
+from auctune.service.config import edge as edge_config
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.clock import SlotClock
+from auctune.service.zones.edge import supply as edge_supply
 from auctune.service.zones.edge.kind import build_supply, edge_record
 from auctune.service.zones.edge.state import EdgeModel, SiteDatasets, empty_model
 from auctune.service.zones.edge.supply import EdgeBid
@@ -33,17 +38,25 @@ TOKENS = 18.0
 CHUNK_MB = 4 * 4 * TOKENS / 1e6
 
 
+@contextmanager
+def edge_constants(*, chunk_mb: float = CHUNK_MB, step_seconds: float = 0.0) -> Iterator[None]:
+    """Other constants of edge zones, for a block: small chunks, and steps that take no time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(edge_config, "CHUNK_MB", chunk_mb)
+        patch.setattr(edge_supply, "CHUNK_MB", chunk_mb)
+        patch.setattr(edge_supply, "STEP_SECONDS", step_seconds)
+        yield
+
+
 def edge_entry(name: str = "edge", **more: Any) -> EdgeConfig:
-    """A zone of three sites, of which a worker trains eight rows in a slot."""
+    """A zone of three sites; with `edge_constants` a worker trains eight rows in a slot."""
     chosen: dict[str, Any] = {
         "slot_seconds": SLOT_SECONDS,
         "slots": 10,
         "sites": [SiteConfig(id=site, capacity={"cpu": units}) for site, units in SITES.items()],
         "server": {"cpu": 0.25},
-        "chunk_mb": CHUNK_MB,
         "traffic_mb_per_slot": 10.0,
         "rows_move": True,
-        "step_seconds": 0.0,
         "headroom": 0.6,
         "pricing": PricingConfig(reserve_value=20.0),
         **more,

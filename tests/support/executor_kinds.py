@@ -10,7 +10,6 @@ import pytest
 from auctune.engine.runtime.local import LocalLauncher
 from auctune.engine.runtime.nodes import NODE_WORKER, NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
-from auctune.engine.runtime.ray.params import RayParams
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage, SupervisorPolicy
 from auctune.engine.runtime.worker import Launcher
 
@@ -70,5 +69,6 @@ class OnRay(ExecutorKind):
     def launcher(
         self, settings: Mapping[str, NodeSettings], logs: Path | None, module: str
     ) -> Launcher:
-        params = RayParams(address=self.address, lease_seconds=LEASE_SECONDS)
-        return RayLauncher(settings, self.work, params=params, logs=logs, module=module)
+        made = RayLauncher(settings, self.work, address=self.address, logs=logs, module=module)
+        made.lease_seconds = LEASE_SECONDS
+        return made

@@ -5,7 +5,6 @@ import http.client
 import json
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 from auctune.device_profile import write_profile
 from support.market_runs import descendants
 from support.openai_contract import check
+from support.patched_auctune import Constants, patched_command
 from support.tiny_architecture import tiny_architecture
 from support.waits import poll
 from support.zones import made_up_profile
@@ -36,7 +36,6 @@ def write_service(
     share: float = 0.25,
     energy_cost: float = 0.01,
     executor: str = "local",
-    quote_seconds: float = 2.0,
     more: str = "",
 ) -> Path:
     """Settings of a zone of one node, with a profile that says how much of it is sold.
@@ -54,9 +53,7 @@ slots = {slots}
 mode = "{mode}"
 threads = 1
 share = {share}
-sample_tokens = 32.0
 executor = "{executor}"
-quote_seconds = {quote_seconds}
 [zones.node_types.local]
 profile = "{folder / "profile.json"}"
 energy_cost = {energy_cost}
@@ -132,11 +129,15 @@ class ServiceProcess:
         config: its settings.
         data: its folder.
         port: of all its lives; 0: each has another one.
+        constants: that are others in its process.
     """
 
-    def __init__(self, config: Path, data: Path, port: int = 0) -> None:
+    def __init__(
+        self, config: Path, data: Path, port: int = 0, constants: Constants | None = None
+    ) -> None:
         self._config = config
         self._port = port
+        self._command = patched_command(constants or {})
         self.data = data
         self._process: subprocess.Popen[bytes] | None = None
         self._key = ""
@@ -177,7 +178,7 @@ class ServiceProcess:
         options = ("--config", self._config, "--data", self.data, "--port", self._port)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", "auctune", "serve", *map(str, options)],
+                [*self._command, "serve", *map(str, options)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -256,9 +257,11 @@ class ServiceProcess:
 
 
 @contextlib.contextmanager
-def running(config: Path, data: Path) -> Iterator[ServiceProcess]:
-    """A service for a block."""
-    service = ServiceProcess(config, data)
+def running(
+    config: Path, data: Path, constants: Constants | None = None
+) -> Iterator[ServiceProcess]:
+    """A service for a block; arguments as of `ServiceProcess`."""
+    service = ServiceProcess(config, data, constants=constants)
     try:
         service.start()
         yield service

@@ -7,6 +7,12 @@ from support.service_process import write_profile_for
 from support.serving import SLOT_SECONDS
 from support.spot_files import daily_market, write_market
 
+SPOT_CONSTANTS = {
+    "auctune.service.zones.spot.state.START_SECONDS": 0.0,
+    "auctune.service.zones.spot.worker.CHECKPOINT_SECONDS": 0.3,
+}
+"""Of a service whose slots are short."""
+
 ON_DEMAND_PRICE = 3600.0
 """Of a GPU for an hour: a slot of a second costs 1."""
 
@@ -20,7 +26,7 @@ def write_spot_service(
     policy: str = "msu",
     n_max: int = 2,
 ) -> Path:
-    """Settings of one zone, `rented`."""
+    """Settings of one zone, `rented`; it is served with `SPOT_CONSTANTS`."""
     folder.mkdir(parents=True, exist_ok=True)
     market = daily_market(240, slot_seconds, period=12)
     write_market(folder / "market.csv", market, ON_DEMAND_PRICE)
@@ -42,8 +48,6 @@ start = 120
 n_max = {n_max}
 max_jobs = 1
 profile = "profile.json"
-start_seconds = 0.0
-checkpoint_seconds = 0.3
 gradient_checkpointing = 2
 """
     )
@@ -69,5 +73,4 @@ def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotCo
         start=100,
         slots=30,
         max_jobs=20,
-        start_seconds=0.0,
     )

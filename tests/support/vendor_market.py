@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -17,6 +18,7 @@ from auctune.service.vendors import (
     VendorClient,
     VendorParams,
     VendorToken,
+    client,
     make_client,
     make_vendor_app,
 )
@@ -68,12 +70,9 @@ class VendorMarket:
 
         self.run(now())
 
-    def vendor(
-        self, url: str, name: str = "mender", token: VendorToken = TOKEN, poll_seconds: float = 0.2
-    ) -> VendorClient:
-        """A vendor at this address, with short timeouts."""
-        params = VendorParams(name, url, token, answer_seconds=5.0, poll_seconds=poll_seconds)
-        return VendorClient(params, self.data_url, self.client)
+    def vendor(self, url: str, name: str = "mender", token: VendorToken = TOKEN) -> VendorClient:
+        """A vendor at this address."""
+        return VendorClient(VendorParams(name, url, token), self.data_url, self.client)
 
 
 async def _make_client() -> Any:
@@ -82,6 +81,16 @@ async def _make_client() -> Any:
 
 @contextmanager
 def vendor_market(tokens: Mapping[str, VendorToken]) -> Iterator[VendorMarket]:
+    """A market of vendors, with short timeouts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "ANSWER_SECONDS", 5.0)
+        patch.setattr(client, "POLL_SECONDS", 0.2)
+        with _vendor_market(tokens) as market:
+            yield market
+
+
+@contextmanager
+def _vendor_market(tokens: Mapping[str, VendorToken]) -> Iterator[VendorMarket]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -381,7 +381,7 @@ def test_what_is_left_unsold_is_said_above_a_margin_of_30_percent() -> None:
     assert warning.endswith("name the file in the setting `profile` of the node type.")
     (warning,) = dataclasses.replace(PROFILE, margin=0.1, not_measured=("mixed loads",)).warnings()
     assert warning.startswith("not measured within the time: mixed loads; so 10% of the speed is")
-    assert warning.endswith("(measure_seconds, or auctune profile --seconds).")
+    assert warning.endswith("give it more time (auctune profile --seconds).")
     # Without any mixed load the margin is a guess, and no sign of a busy machine.
     filled = dataclasses.replace(PROFILE, margin=0.5, mixes=(), not_measured=("mixed loads",))
     (warning,) = filled.warnings()

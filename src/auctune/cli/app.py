@@ -11,7 +11,7 @@ import auctune
 from auctune.cli._support.lazy import Entry, lazy_group
 
 COMMANDS: Mapping[str, Entry] = {
-    "init": Entry("installation:init", "Write a commented auctune.toml with every setting."),
+    "init": Entry("installation:init", "Write an auctune.toml with the settings to begin with."),
     "doctor": Entry(
         "installation:doctor", "Check an installation, and show how to fix what is wrong."
     ),

@@ -19,13 +19,13 @@ def init(
         "auctune.toml"
     ),
 ) -> None:
-    """Write a commented auctune.toml with every setting."""
+    """Write an auctune.toml with the settings to begin with."""
     # The settings need packages that `doctor` works without.
-    from auctune.service.config.generator import template
+    from auctune.service.config.generator import STARTER_FILE
 
     try:
         with out.open("x") as file:
-            file.write(template())
+            file.write(STARTER_FILE)
     except FileExistsError:
         raise InputError(str(out), "already exists", "the name of a new file") from None
     except OSError as error:

@@ -118,7 +118,6 @@ def _options(need: "DeviceRequirement") -> str:
     """Return the options of `auctune profile` for what is not as by default."""
     options = {
         "devices": (need.num_devices, 1),
-        "backend": (need.backend, "auto"),
         "gradient-checkpointing": (need.gradient_checkpointing, 0),
     }
     changed = {name: value for name, (value, default) in options.items() if value != default}

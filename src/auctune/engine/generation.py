@@ -90,6 +90,9 @@ class GeneratorSettings:
 
 SETTINGS = TypeAdapter(GeneratorSettings)
 
+IDLE_SECONDS = 600.0
+"""Without a request, after which a process ends and frees its memory."""
+
 
 def start_generator(
     settings: GeneratorSettings,
@@ -129,7 +132,7 @@ class Generator:
         self,
         settings: GeneratorSettings,
         *,
-        idle_seconds: float = 600.0,
+        idle_seconds: float = IDLE_SECONDS,
         lock: int | None = None,
         log: Path | None = None,
     ) -> None:

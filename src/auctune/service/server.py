@@ -28,7 +28,7 @@ from auctune.service.app import make_app
 from auctune.service.config.cores import core_warnings, divide_cores
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig
-from auctune.service.http.connections import ConnectionLimits, LimitedServer
+from auctune.service.http.connections import MAX_CONNECTIONS, ConnectionLimits, LimitedServer
 from auctune.service.http.errors import ApiError
 from auctune.service.listening import join_address, listen
 from auctune.service.private_files import make_private, write_private
@@ -129,7 +129,7 @@ def serve(
         logging.configure(place.data / "logs"),
     ):
         start_fork_server()
-        divide_cores(config.zones, config.inference)
+        divide_cores(config.zones)
         for warning in core_warnings(config.zones):
             _log.warning(warning)
         bind(store.writer, place.data, store.label)
@@ -207,7 +207,7 @@ async def _serve(
         proxy_headers=bool(config.trusted_proxies),
         forwarded_allow_ips=config.trusted_proxies,
     )
-    connections = min(config.limits.connections, open_files // 2)
+    connections = min(MAX_CONNECTIONS, open_files // 2)
     server = LimitedServer(options, ConnectionLimits(connections))
     shutdown = Shutdown(server)
 

@@ -78,6 +78,17 @@ _CHECK_SECONDS = 1.0
 _REQUESTS_AT_WORK = 16
 _PURGE_SECONDS = 3600.0
 
+BURST_SECONDS = 2.0
+"""A key that was idle may send the requests of so many seconds at once."""
+MAX_REQUESTS = 500
+"""Requests of a user that are not answered yet, event streams included."""
+MAX_STREAMS = 20
+"""Event streams of a key that are open at once."""
+BID_BYTES_PER_DAY = 100_000_000
+"""Of a user: each bid is kept forever, as about twice its request and 3 kB."""
+RESERVED_BYTES = 1024**3
+"""Kept free on the disk of the data folder: with less, uploads and bids are refused."""
+
 
 async def keep_up(
     now: Callable[[], float], trash: Trash, idempotency: IdempotencyStore, committer: Committer
@@ -381,7 +392,7 @@ async def build_service(
     stored_jobs = load_open_jobs(store.reader)
     _warn_of_closed_zones(stored_jobs, {zone.name for zone in config.zones})
     open_jobs = JobQuota(limits.open_jobs, ((job.owner, job.id) for job in stored_jobs))
-    bids, bid_bytes = _daily(limits.bids_per_day), _daily(limits.bid_bytes_per_day)
+    bids, bid_bytes = _daily(limits.bids_per_day), _daily(BID_BYTES_PER_DAY)
     for bid in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(bid.owner, now() - bid.at)
         bid_bytes.count_earlier(bid.owner, now() - bid.at, bid.size)
@@ -391,18 +402,17 @@ async def build_service(
         team = None if account is None else account.team
         return 1.0 if team is None else limits.team_weights.get(team, 1.0)
 
-    gate = Gate(_REQUESTS_AT_WORK, limits.requests, weight)
+    gate = Gate(_REQUESTS_AT_WORK, MAX_REQUESTS, weight)
     metrics, notifier = Metrics(open_jobs, gate.used), Notifier()
     recorder = LogWriter(committer, spending, open_jobs, metrics, notifier)
-    disk = Disk(place.data, limits.reserved_bytes)
+    disk = Disk(place.data, RESERVED_BYTES)
     files = FileRepository(place.data / "files", queries, committer, limits, now, disk)
     if data is None:
         data = DataClient(
             place.cache,
             log=place.data / "logs" / "data.log",
             max_row_characters=limits.row_characters,
-            max_file_seconds=limits.examination_seconds,
-            reserve_bytes=2 * limits.reserved_bytes,
+            reserve_bytes=2 * RESERVED_BYTES,
             weight=weight,
         )
     vendor_gateway = VendorGateway(config.public_url or url, now)
@@ -467,7 +477,7 @@ async def build_service(
     service = Service(
         zones=zones,
         accounts=accounts,
-        rate=TokenBuckets(limits.requests_per_second, limits.burst, time.monotonic),
+        rate=_request_rate(limits.requests_per_second),
         late=LateResponses(),
         spending=spending,
         files=files,
@@ -504,8 +514,8 @@ async def build_service(
         metrics=metrics,
         notifier=notifier,
         streams=OpenLimiter(
-            limits.streams,
-            f"this key has {limits.streams} open streams, the maximum",
+            MAX_STREAMS,
+            f"this key has {MAX_STREAMS} open streams, the maximum",
             is_brief=False,
         ),
         gate=gate,
@@ -538,6 +548,11 @@ def _warn_of_closed_zones(jobs: Iterable[StoredOpenJob], zones: Container[str]) 
             open_jobs=count,
             remedy="add the zone again, so that they can end",
         )
+
+
+def _request_rate(per_second: float) -> TokenBuckets:
+    # A bucket of less than one request would never let one through.
+    return TokenBuckets(per_second, max(1.0, BURST_SECONDS * per_second), time.monotonic)
 
 
 def _daily(count: int) -> TokenBuckets:

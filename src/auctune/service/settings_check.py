@@ -26,7 +26,7 @@ def check_service(config: ServiceConfig) -> None:
         key.key(f"keys[{index}]")
     config.wandb.check()
     config.inference.check_vllm(config.zones)
-    divide_cores(config.zones, config.inference)
+    divide_cores(config.zones)
 
 
 def check_bases(config: ServiceConfig) -> None:

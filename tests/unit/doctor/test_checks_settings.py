@@ -114,13 +114,13 @@ def test_a_profile_of_other_settings_is_measured_again_with_those_of_the_zone(
     profile = json.loads((EXAMPLE / "cpu-core.json").read_bytes())
     profile["origin"] |= {"versions": {}, "device_name": cpu_name()}
     (tmp_path / "given.json").write_text(json.dumps(profile))
-    settings = 'backend = "loop"\ngradient_checkpointing = 2\n'
+    settings = "gradient_checkpointing = 2\n"
     node_type = '[zones.node_types.local]\nprofile = "given.json"\n'
     text = f"[[zones]]\n{settings}{node_type}"
     (finding,) = check_profiles(make_installation(tmp_path, text))
     assert finding.severity == Severity.ERROR
     assert "was measured with gradient_checkpointing = 0" in finding.message
-    options = "--backend loop --gradient-checkpointing 2"
+    options = "--gradient-checkpointing 2"
     assert finding.fix.startswith(f"run auctune profile --device cpu {options} --out ")
 
 

@@ -1,14 +1,23 @@
 """Verification of an edge zone's log."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
+
+import pytest
 
 from auctune.domain import Money
 from auctune.replay.edge import EdgeVerifier
 from auctune.service.storage.event_log import EventType, ZoneEvent
-from support.edge_zones import MadeUpEdge
+from support.edge_zones import MadeUpEdge, edge_constants
 
 MANY = {"a": 48, "b": 48}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_chunks() -> Iterator[None]:
+    with edge_constants():
+        yield
 
 
 def eventful() -> MadeUpEdge:

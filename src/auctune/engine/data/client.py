@@ -50,6 +50,8 @@ REPAIR_FACTOR = 16
 _LOAD_SECONDS = 60.0
 _BYTES_PER_SECOND = 50_000
 _REPAIR_BYTES_PER_SECOND = 3_000
+# However large the file is: a request about it takes no longer.
+MAX_FILE_SECONDS = 1800.0
 # In addition to what the process itself takes.
 _MEMORY_BYTES = 2 * 1024**3
 # One core for each process: the others are the trainers'.
@@ -74,7 +76,6 @@ class DataClient:
         module: of the worker.
         memory_bytes: that a request may take, beside what its process takes without it.
         max_row_characters: of a row's line; a file with a longer one is refused.
-        max_file_seconds: that a request about a file may take, however large the file is.
         reserve_bytes: that stored tokens leave free on the disk.
         weight: of an owner: with twice the weight one gets twice as much time.
     """
@@ -89,13 +90,12 @@ class DataClient:
         module: str = WORKER,
         memory_bytes: int = _MEMORY_BYTES,
         max_row_characters: int = DEFAULT_MAX_ROW_CHARACTERS,
-        max_file_seconds: float = 1800.0,
         reserve_bytes: int = 0,
         weight: Callable[[str], float] = lambda _owner: 1.0,
     ) -> None:
         if not seconds > 0:
             raise InputError("seconds", f"{seconds!r}", "a number > 0")
-        self._seconds, self._max_file_seconds = seconds, max_file_seconds
+        self._seconds = seconds
         self._cache, self._weight = cache, weight
         argument = {
             "cache": str(cache),
@@ -228,7 +228,7 @@ class DataClient:
         size, is_repair = _size(path), isinstance(message, AppraiseFile | RepairFile)
         limit = self._seconds if seconds is None else seconds
         if path is not None and seconds is None:
-            limit = min(self._max_file_seconds, _LOAD_SECONDS + size / _BYTES_PER_SECOND)
+            limit = min(MAX_FILE_SECONDS, _LOAD_SECONDS + size / _BYTES_PER_SECOND)
             if is_repair:
                 limit = min(self._seconds, _LOAD_SECONDS + size / _REPAIR_BYTES_PER_SECOND)
         # Files do not change: the same question about one has the same answer.

@@ -187,6 +187,9 @@ class MarketFile(BaseModel):
         return self.ray is not None and self.ray.address is not None
 
 
+# Keys that were settings once.
+_FIXED = {"ray.lease_seconds": "15 s", "ray.missing_seconds": "15 s"}
+
 Resolve = Callable[[str], Path]
 """From a path as the market file gives it to where the file lies."""
 
@@ -207,7 +210,7 @@ def read_market(path: Path, place: str | None = None) -> MarketFile:
         ) from None
     except ValueError as error:
         raise InputError(place, f"is not TOML ({error})", "a market file in TOML") from None
-    market = check_schema(MarketFile, table, place)
+    market = check_schema(MarketFile, table, place, fixed=_FIXED)
     try:
         _check_market(market)
     except InputError as error:

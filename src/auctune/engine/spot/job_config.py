@@ -165,7 +165,6 @@ class SpotJobConfig:
         slot_seconds: length of a slot.
         market_slot_seconds: length of a slot in the market's own time.
         cap: maximum cost, in units of the on-demand price.
-        warm: fork workers from a process that has everything loaded.
         saved_every: seconds between checkpoints within a slot.
         ray: cluster on which instances run; None: they are processes of this machine.
     """
@@ -182,7 +181,6 @@ class SpotJobConfig:
     slot_seconds: float
     market_slot_seconds: float
     cap: float
-    warm: bool
     saved_every: float
     ray: SpotRayParams | None = None
 

@@ -107,7 +107,7 @@ def _run(parent: Parent, config: SpotJobConfig, log: ServiceLog) -> None:
         # Of a run that the log does not know: its database is a copy from before.
         shutil.rmtree(place.state, ignore_errors=True)
     place.state.mkdir(parents=True, exist_ok=True)
-    provider = make_provider(trace, config.job.n_max, ray=config.ray, warm=config.warm)
+    provider = make_provider(trace, config.job.n_max, ray=config.ray, warm=True)
     run = SpotRunConfig(
         job=config.job.job(), workers=config.workers, micro_batch=config.micro_batch
     )

@@ -1,6 +1,6 @@
 """Repair of training data: broken rows are repaired or dropped, and a report says which."""
 
-from auctune.engine.vendors.repair import RepairParams, RepairVendor
+from auctune.engine.vendors.repair import BUILTIN_VENDOR, RepairParams, RepairVendor
 from auctune.engine.vendors.report import (
     Action,
     DroppedRow,
@@ -10,6 +10,7 @@ from auctune.engine.vendors.report import (
 )
 
 __all__ = [
+    "BUILTIN_VENDOR",
     "Action",
     "DropReason",
     "DroppedRow",

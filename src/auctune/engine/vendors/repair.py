@@ -31,6 +31,7 @@ from auctune.engine.vendors.report import (
 )
 from auctune.engine.vendors.schema import CONTEXT, ShapedRow, shape_row, unsupported_part
 
+BUILTIN_VENDOR = "builtin"
 EXAMPLES_PER_ACTION = 3
 EXAMPLE_CHARACTERS = 160
 
@@ -51,7 +52,7 @@ class RepairParams:
         seed: of the near-duplicate search.
     """
 
-    name: str = "builtin"
+    name: str = BUILTIN_VENDOR
     price: Money = ZERO
     price_per_row: Money = ZERO
     delay: int = 1

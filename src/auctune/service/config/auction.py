@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 from auctune.device_profile import physical_devices
 from auctune.domain import InputError
 from auctune.engine.runtime.ray.params import RayParams, Resource
+from auctune.engine.vendors import BUILTIN_VENDOR
 from auctune.schema import STRICT, NumDevices
 from auctune.service.config.fields import (
     Name,
@@ -40,13 +41,11 @@ class NodeTypeConfig(BaseModel):
         description="how many devices each node computes on [together]"
         "(../explanation/training.md#several-devices): GPUs from `device` on, or processes of "
         'a CPU, each with `threads`; more than 1 only with `mode = "fused"`',
-        examples=[4],
     )
     profile: RelativePath | None = Field(
         default=None,
         description="a file of [`auctune profile`](command-line.md#auctune-profile). Default: the "
         "device is measured at the first start",
-        examples=["profile.json"],
     )
     headroom: Share = Field(
         default=0.0,
@@ -62,7 +61,6 @@ class NodeTypeConfig(BaseModel):
         default=None,
         description="kilowatts at full load, instead of `energy_cost`: a slot costs this times its "
         "hours times the zone's `energy_price` / 1000",
-        examples=[0.4],
     )
 
     @model_validator(mode="after")
@@ -83,7 +81,6 @@ class NodeConfig(BaseModel):
         default=None,
         description="custom resource of the Ray nodes that it may run on; only with the `address` "
         "of a cluster. Default: `auctune:` and its id",
-        examples=["auctune:gpu"],
     )
 
 
@@ -100,21 +97,11 @@ class AuctionConfig(LanguageZoneConfig):
         default=None,
         description="how many slots ahead jobs are planned, whatever their deadlines. Default: a "
         "day, at most 1440 slots",
-        examples=[1440],
-    )
-    sample_tokens: Positive = Field(
-        default=64.0,
-        description="the unit in which work is priced, in tokens; about the mean length of a row",
     )
     mode: Literal["fused", "exact"] = Field(
         default="fused",
         description="`fused`: several adapters in one pass, faster; `exact`: an adapter is "
         "bit-identical whatever shares its node. See [The trainer](../explanation/training.md)",
-    )
-    backend: Literal["auto", "triton", "grouped", "bmm", "loop"] = Field(
-        default="auto",
-        description="how tokens meet the matrices of their adapters: `auto` chooses by device. See "
-        "[The trainer](../explanation/training.md#what-is-fused)",
     )
     executor: Literal["local", "ray"] = Field(
         default="local",
@@ -123,8 +110,9 @@ class AuctionConfig(LanguageZoneConfig):
     )
     ray: RayParams | None = Field(
         default=None,
-        description='the [Ray cluster](#zonesray); only with `executor = "ray"`',
-        examples=[{"address": "10.0.0.1:6379", "lease_seconds": 15.0, "missing_seconds": 15.0}],
+        description="the [Ray cluster](#nodes-on-a-ray-cluster), "
+        '`{ address = "HOST:PORT" }` of its head; only with `executor = "ray"`. Default: a cluster '
+        "on this machine, one Ray node for each node, which is started and stopped with the market",
     )
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.25,
@@ -135,12 +123,6 @@ class AuctionConfig(LanguageZoneConfig):
         default=None,
         description="price of energy in USD per MWh, for node types with `power_kw`: a number, or "
         "the path of [a file](#energy)",
-        examples=[80.0, "day-ahead.csv"],
-    )
-    quote_seconds: Positive = Field(
-        default=2.0,
-        description="seconds after which an external vendor that has not answered is left out of "
-        "an auction",
     )
     auction: dict[str, str | int | float] = Field(
         default_factory=dict,
@@ -182,7 +164,7 @@ class AuctionConfig(LanguageZoneConfig):
         self._check_nodes()
         self._check_mode()
         self._check_executor()
-        builtin = [self.builtin_vendor.name] if self.builtin_vendor.enabled else []
+        builtin = [BUILTIN_VENDOR] if self.builtin_vendor.enabled else []
         check_unique("vendors", "name", [vendor.name for vendor in self.vendors], builtin)
         for name, node_type in self.node_types.items():
             if node_type.power_kw is not None and self.energy_price is None:
@@ -259,7 +241,6 @@ class AuctionConfig(LanguageZoneConfig):
                 node_type.profile,
                 types.count(name),
                 node_type.devices,
-                self.backend,
                 self.gradient_checkpointing,
             )
             for name, node_type in self.node_types.items()

@@ -3,7 +3,8 @@
 A zone has the cores that its settings state; what is left is divided by the number of workers. A
 worker with less than a core for each of its threads is sold as so much slower. The scheduler of
 the operating system enforces the shares: it divides the cores equally between busy threads, and
-those that are sold less run at a higher niceness.
+those that are sold less run at a higher niceness. Answers run at the highest, and take next to
+nothing of what is sold.
 """
 
 import math
@@ -12,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from auctune.domain import InputError
-from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 
 _CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
@@ -34,14 +34,11 @@ def usable_cores() -> float:
     return cores if limit == "max" else min(cores, int(limit) / int(period))
 
 
-def divide_cores(
-    zones: Sequence[ZoneConfig], inference: InferenceConfig, total: float | None = None
-) -> None:
+def divide_cores(zones: Sequence[ZoneConfig], total: float | None = None) -> None:
     """Set the cores and the niceness of the workers of all zones.
 
     Args:
         zones: of one service.
-        inference: of its answers, whose weight at their niceness is not sold.
         total: cores to divide; None: those that this process may use.
 
     Raises:
@@ -59,12 +56,12 @@ def divide_cores(
             raise InputError(f"zones[{index}].cores", found, "zones with such workers only")
     stated = {zone.name: zone.cores for zone in here.values() if zone.cores is not None}
     num_workers = sum(zone.num_cpu_workers for zone in here.values() if zone.cores is None)
-    left = total - _answers(zones, inference) - sum(stated.values())
+    left = total - sum(stated.values())
     if left < -_SLACK or (num_workers and left < _SLACK):
         shares = ", ".join(f"{name} {cores:g}" for name, cores in stated.items())
         found = f"have {sum(stated.values()):g} of the {total:.3g} cores of this machine ({shares})"
-        expected = f"less than {total:.3g} in sum, so that answers and zones without `cores` have "
-        raise InputError("zones: cores", found, f"{expected}the rest")
+        expected = f"at most {total:.3g} in sum, less if zones without `cores` are to have the rest"
+        raise InputError("zones: cores", found, expected)
     for zone in here.values():
         cores = zone.cores or left * zone.num_cpu_workers / num_workers
         zone.set_worker_cores(cores / zone.num_cpu_workers)
@@ -85,12 +82,3 @@ def core_warnings(zones: Sequence[ZoneConfig]) -> list[str]:
         and zone.num_cpu_workers
         and zone.worker_share < _NEARLY_ALL
     ]
-
-
-def _answers(zones: Sequence[ZoneConfig], inference: InferenceConfig) -> float:
-    """Return the cores that answers take from training: next to none at their default niceness."""
-    if not inference.enabled or inference.device != "cpu":
-        return 0.0
-    bases = {zone.base for zone in zones if isinstance(zone, LanguageZoneConfig)}
-    threads = len(bases) * inference.num_threads
-    return threads * inference.sold_share / _WEIGHT_STEP**inference.niceness

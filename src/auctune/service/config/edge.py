@@ -23,6 +23,10 @@ from auctune.service.config.zone import DeviceRequirement, LanguageZoneConfig, Z
 
 _MAX_SLOTS = 144
 
+CHUNK_MB = 0.01
+"""MB of a chunk of rows: the rows of a site are cut into chunks of at most this size, each trained
+for all epochs in one slot at one site."""
+
 Units = Annotated[dict[Name, NonNegative], Field(min_length=1)]
 
 
@@ -47,29 +51,11 @@ class PricingConfig(BaseModel):
 
     model_config = STRICT
 
-    kind: Literal["share", "paper"] = Field(
-        default="share",
-        description="`share`: by the share that is sold, from a reserve price; `paper`: eq. 6 of "
-        "the paper; see [both](../explanation/edge.md#prices)",
-    )
     reserve_value: NonNegative = Field(
         default=10.0,
-        description="of `share`: the value of a typical job, money. Set by the operator, as prices "
-        "must not depend on sealed bids",
-    )
-    weight: NonNegative = Field(
-        default=0.12,
-        description="of `share`: price of the whole market in one slot, while nothing of it is "
-        "sold, as a share of `reserve_value`",
-    )
-    rise: Annotated[float, Field(ge=1, le=1e6)] = Field(
-        default=10.0,
-        description="of `share`: ratio of the price of the last unit to that of the first",
-    )
-    base: dict[Name, Positive] = Field(
-        default_factory=dict,
-        description="of `paper`: price bases by resource type, and of `data`; 1000 where none is "
-        "given",
+        description="the value of a typical job, money, from which "
+        "[prices by the share that is sold](../explanation/edge.md#prices) follow. Set by the "
+        "operator, as prices must not depend on sealed bids",
     )
 
 
@@ -88,14 +74,11 @@ def _two_sites() -> list[SiteConfig]:
 class EdgeConfig(LanguageZoneConfig):
     """[[zones]] of kind `edge`."""
 
-    kind: Literal["edge"] = Field(
-        default="edge", description="required: a zone without a kind is an auction"
-    )
+    kind: Literal["edge"] = "edge"
     slots: Annotated[int, Field(ge=2, le=10_000)] | None = Field(
         default=None,
         description="how many slots ahead jobs are planned, whatever their deadlines. Default: a "
         "day, at most 144 slots",
-        examples=[144],
     )
     sites: Annotated[list[SiteConfig], Field(min_length=1, max_length=1000)] = Field(
         default_factory=_two_sites,
@@ -112,11 +95,6 @@ class EdgeConfig(LanguageZoneConfig):
     traffic_mb_per_slot: Positive = Field(
         default=1000.0, description="MB that may cross sites in a slot, over all jobs"
     )
-    chunk_mb: Positive = Field(
-        default=0.01,
-        description="MB of a chunk of rows, a token counted as 4 bytes: the rows of a site are cut "
-        "into chunks of at most this size, each trained for all epochs in one slot at one site",
-    )
     rows_move: bool = Field(
         default=False,
         description="whether plans may have chunks trained at another site, to which they are sent "
@@ -124,7 +102,7 @@ class EdgeConfig(LanguageZoneConfig):
     )
     pricing: PricingConfig = Field(
         default=PricingConfig(),
-        description="prices, by share by default",
+        description="prices",
     )
     profile: RelativePath | None = Field(
         default=None,
@@ -132,15 +110,11 @@ class EdgeConfig(LanguageZoneConfig):
         "machine like those of the sites; it says how fast a worker trains. Required if the sites "
         "have GPUs on a cluster and the machine of the service has none. Default: the device is "
         "measured at the first start, on the machine of the service",
-        examples=["profile.json"],
     )
     micro_batch: Count = Field(
         default=4,
         description="rows that go through the model together, all of one chunk: at most so many, "
         "and a divisor of the job's batch size",
-    )
-    step_seconds: NonNegative = Field(
-        default=0.01, description="latency of an optimizer step: to the workers and back"
     )
     headroom: Share = Field(
         default=0.4,
@@ -157,7 +131,6 @@ class EdgeConfig(LanguageZoneConfig):
         description="a Ray cluster, its nodes with resources "
         "[as `auctune edge run` has them](../how-to/run-the-edge.md#on-several-machines). Default: "
         "all sites are on this machine, and need no Ray",
-        examples=[{"address": "10.0.0.1:6379"}],
     )
 
     @property
@@ -168,7 +141,7 @@ class EdgeConfig(LanguageZoneConfig):
     @property
     def moved_mb(self) -> float:
         """Traffic of a chunk that is moved; where rows stay, more than a slot can have."""
-        return self.chunk_mb if self.rows_move else 2 * self.traffic_mb_per_slot
+        return CHUNK_MB if self.rows_move else 2 * self.traffic_mb_per_slot
 
     @property
     def market(self) -> EdgeMarket:
@@ -178,13 +151,11 @@ class EdgeConfig(LanguageZoneConfig):
             sites=tuple(Site(site.id, site.capacity) for site in self.sites),
             traffic_mb_per_slot=self.traffic_mb_per_slot,
             chunk_mb=self.moved_mb,
-            price_base=self.pricing.base,
         )
 
     @property
     def params(self) -> ErisParams:
-        pricing = self.pricing
-        return ErisParams(pricing.kind, pricing.reserve_value, pricing.weight, pricing.rise)
+        return ErisParams("share", self.pricing.reserve_value)
 
     def record(self) -> dict[str, Any]:
         """Return supply and pricing as JSON values, for `read_supply`."""
@@ -241,8 +212,6 @@ class EdgeConfig(LanguageZoneConfig):
             # Each is measured as if it were alone on the GPU.
             found = f"{self.device!r} would be shared by the workers of {len(self.sites)} sites"
             raise InputError("device", found, "one site, or a cluster where sites have own GPUs")
-        if self.pricing.kind == "share" and self.pricing.base:
-            raise InputError("pricing.base", "is given with pricing.kind share", 'kind = "paper"')
         return self
 
 

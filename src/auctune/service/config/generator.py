@@ -1,8 +1,7 @@
-"""Generate the commented auctune.toml of `auctune init`, and the tables of its reference page.
+"""The auctune.toml of `auctune init`, and the tables of its reference page.
 
-Both come from the fields of the models: their descriptions, defaults and examples.
-Descriptions are Markdown, with links from the reference page. A field whose default is None needs
-`examples`: TOML has no None.
+The tables come from the fields of the models, whose descriptions are Markdown with links from the
+page.
 
     python -m auctune.service.config.generator docs/reference/auctune-toml.md
 
@@ -12,9 +11,6 @@ rewrites the tables of the page in place.
 import json
 import re
 import sys
-import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
@@ -22,13 +18,12 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from auctune.engine.runtime.ray.params import RayParams
 from auctune.service.accounts.registry import DefaultTerms
 from auctune.service.config.auction import AuctionConfig, NodeConfig, NodeTypeConfig
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
+from auctune.service.config.fixed_values import FIXED_VALUES
 from auctune.service.config.inference import InferenceConfig, VllmConfig
 from auctune.service.config.models import (
-    FIRST_TERMS,
     BillingConfig,
     KeyConfig,
     LimitsConfig,
@@ -36,13 +31,11 @@ from auctune.service.config.models import (
     UserConfig,
     WebhooksConfig,
 )
-from auctune.service.config.spot import SpotConfig, SpotRayConfig
+from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.vendors import BuiltinVendorConfig, VendorConfig
 from auctune.service.config.wandb import WandbConfig
 from auctune.service.config.zone import LanguageZoneConfig
-
-_WIDTH = 100
 
 TABLES: dict[str, type[BaseModel]] = {
     "The file": ServiceConfig,
@@ -61,8 +54,6 @@ TABLES: dict[str, type[BaseModel]] = {
     "[zones.pricing]": PricingConfig,
     "[zones.node_types.NAME]": NodeTypeConfig,
     "[[zones.nodes]]": NodeConfig,
-    "[zones.ray] of kind spot": SpotRayConfig,
-    "[zones.ray]": RayParams,
     "[zones.builtin_vendor]": BuiltinVendorConfig,
     "[[zones.vendors]]": VendorConfig,
     "[[users]]": UserConfig,
@@ -71,229 +62,51 @@ TABLES: dict[str, type[BaseModel]] = {
 """Headings of the reference page, each with the model of its table."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """A table of the template.
+STARTER_FILE = """\
+# Settings of an auctune service. Start it with: auctune serve --config auctune.toml
+# docs/reference/auctune-toml.md lists all keys and the other kinds of zones. A line that begins
+# with '#' and a key or a table is left out: remove the '#' to set it.
 
-    Attributes:
-        header: line that opens the table; empty for the top level.
-        model: its fields are the keys.
-        text: comment above the header.
-        values: keys that are set, and to what; all others are commented out.
-        names: keys to show; None: all keys that are not tables.
-        is_left_out: whether the whole table is commented out.
-    """
+# Beyond this machine a proxy with TLS has to be in front: trusted_proxies = ["127.0.0.1"].
+host = "127.0.0.1"
+port = 8420
 
-    header: str
-    model: type[BaseModel]
-    text: str
-    values: dict[str, object]
-    names: tuple[str, ...] | None = None
-    is_left_out: bool = False
+# Terms of requests that state none. A job pays its price, never more than its bid.
+[default_terms]
+bid = "10.00"
+deadline = "+4h"
 
+# A zone sells the nodes of one base model; each further zone is one more [[zones]] table.
+[[zones]]
+name = "default"
+# "tiny" (a toy model that is built on this machine), a folder, or a model on the hub: "ORG/NAME".
+base = "tiny"
+# Length of a slot, long compared with the time to load an adapter: minutes for a real base.
+slot_seconds = 60.0
+# Number type of the base's weights: "float32", "bfloat16", or "nf4", 4 bits a number.
+dtype = "float32"
 
-def _own_keys(model: type[BaseModel], *shown: str) -> tuple[str, ...]:
-    shared = LanguageZoneConfig.model_fields.keys() - {"kind", *shown}
-    return tuple(name for name in model.model_fields if name not in shared)
-
-
-_SECTIONS = (
-    _Section(
-        "",
-        ServiceConfig,
-        "Settings of an auctune service. Start it with: auctune serve --config auctune.toml\n\n"
-        "A line such as this one is a comment. A line that begins with '#' and a key is a setting "
-        "that is left out, with its default, or with an example where the comment says so.\n\n"
-        "The first zone below is an auction. Zones of other kinds follow it, left out: remove the "
-        "'#' from a table and its keys. docs/reference/auctune-toml.md lists all keys.",
-        {"host": "127.0.0.1", "port": 8420},
-    ),
-    _Section("[limits]", LimitsConfig, "Limits of API keys, of users and of the machine.", {}),
-    _Section(
-        "[webhooks]",
-        WebhooksConfig,
-        "Webhooks: requests to URLs that users register, sent when a job ends.",
-        {},
-    ),
-    _Section(
-        "[default_terms]",
-        DefaultTerms,
-        "Terms of requests that do not state them, such as those of scripts for OpenAI's "
-        "fine-tuning; users, teams and keys may have others. A job pays its price, never more than "
-        "its bid.",
-        {"bid": f"{FIRST_TERMS.bid:.2f}", "deadline": FIRST_TERMS.deadline},
-    ),
-    _Section(
-        "[inference]",
-        InferenceConfig,
-        "Answers of the zones' bases and of users' fine-tuned models.",
-        {},
-    ),
-    _Section(
-        "[wandb]",
-        WandbConfig,
-        "Weights & Biases: jobs are logged there as the integrations of their requests say. With "
-        "one of the first three keys; it needs the package wandb.",
-        {},
-    ),
-    _Section(
-        "[billing]",
-        BillingConfig,
-        "Files with the costs of users and teams: auctune ledger export --focus.",
-        {},
-    ),
-    _Section(
-        "[[zones]]",
-        AuctionConfig,
-        "A zone sells the nodes of one base model. A request names its zone, or its model; among "
-        "several zones with that model the cheapest one is chosen. More zones are more [[zones]] "
-        "tables.",
-        {"name": "default", "base": "tiny", "slot_seconds": 60.0},
-    ),
-    _Section(
-        "[zones.node_types.local]",
-        NodeTypeConfig,
-        "A type of nodes, named local; more types are more tables.",
-        {},
-    ),
-    _Section(
-        "[[zones.nodes]]",
-        NodeConfig,
-        "Nodes: each is a process, on this machine or on a cluster.",
-        {"id": "local-0", "type": "local"},
-    ),
-    _Section(
-        "[zones.builtin_vendor]",
-        BuiltinVendorConfig,
-        "The vendor in a process of the service, which repairs data for bids that ask for it.",
-        {},
-    ),
-    _Section(
-        "[[zones.vendors]]",
-        VendorConfig,
-        "External vendors, reached over HTTP; each is one more [[zones.vendors]] table. Users' "
-        "data are sent to them if a bid asks for repair. See docs/how-to/run-a-vendor.md.",
-        {"name": "mender", "url": "http://127.0.0.1:8900"},
-        is_left_out=True,
-    ),
-    _Section(
-        "[[zones]]",
-        SpotConfig,
-        "A zone that rents: jobs run on instances that come and go with their price. They are "
-        "charged what they use, up to a cap. The market is a recording that is replayed. The keys "
-        "base, dtype, threads, cores, max_length, measure_seconds and gradient_checkpointing are "
-        "those of the auction.",
-        {"kind": "spot", "name": "rented"},
-        _own_keys(SpotConfig, "name", "slot_seconds"),
-        is_left_out=True,
-    ),
-    _Section(
-        "[[zones]]",
-        TimeshareConfig,
-        "A pool that jobs share, each trained to a target loss by its deadline and charged by the "
-        "second. The keys base, dtype, threads, cores, max_length, measure_seconds and "
-        "gradient_checkpointing are those of the auction.",
-        {"kind": "timeshare", "name": "pool"},
-        _own_keys(TimeshareConfig, "name", "slot_seconds"),
-        is_left_out=True,
-    ),
-    _Section(
-        "[[zones]]",
-        EdgeConfig,
-        "Sites whose rows stay there: a job trains an adapter where its rows are, for a price that "
-        "is known at once. The keys base, dtype, threads, cores, "
-        "max_length, measure_seconds and gradient_checkpointing are those of the auction.",
-        {"kind": "edge", "name": "sites"},
-        _own_keys(EdgeConfig, "name", "slot_seconds"),
-        is_left_out=True,
-    ),
-    _Section(
-        "[[users]]",
-        UserConfig,
-        "First users and API keys. They are added if they do not exist yet; after that auctune "
-        "users, auctune teams and auctune keys change them. With an operator's key here the "
-        "service does not create a first key.",
-        {"name": "ada"},
-        is_left_out=True,
-    ),
-    _Section(
-        "[[keys]]",
-        KeyConfig,
-        "A key: exactly one of its SHA-256, a variable and a file, with 32 random characters or "
-        "more.",
-        {"user": "ada"},
-        is_left_out=True,
-    ),
-)
-
-# Parameters of a mechanism are not fields of a model.
-_MECHANISM = """\
-# The mechanism and its parameters, as of auctune simulate --set. With "learned" prices, the
-# default, the first bids of a new zone are cheap; "exponential" rises from the low to the high
-# price as a slot fills, in money for a sample of work, and for a GB of memory in a slot.
-[zones.auction]
-mechanism = "pdftsp"
+# Without a minimum price the first bids of a new zone are cheap: prices are learned from bids.
+#[zones.auction]
 #pricing = "exponential"
-#compute_low = 0.0005
-#compute_high = 0.004
-#memory_low = 0.01
-#memory_high = 1.0
+
+# A type of nodes, named local, and its device: "cpu", "cuda" or "cuda:N".
+[zones.node_types.local]
+device = "cpu"
+# Cost of the energy of a slot at full load; a bid that pays less than its energy is rejected.
+energy_cost = 0.0
+
+# Each node is a process; a GPU takes one.
+[[zones.nodes]]
+id = "local-0"
+type = "local"
+
+# First users, and what each may spend in 30 days; later `auctune users` and `auctune keys` do it.
+#[[users]]
+#name = "ada"
+#budget = "100.00"
 """
-
-
-def template() -> str:
-    """Return a commented auctune.toml with all settings, as `auctune init` writes it."""
-    parts, explained = [], set[str]()
-    for section in _SECTIONS:
-        parts.append("\n".join(_section_lines(section, explained)) + "\n")
-        if section.model is AuctionConfig:
-            parts.append(_MECHANISM)
-    return "\n".join(parts)
-
-
-def _section_lines(section: _Section, explained: set[str]) -> Iterator[str]:
-    for paragraph in section.text.split("\n\n"):
-        yield from _comment(paragraph)
-        if not section.header:
-            yield ""
-    if section.header:
-        yield f"{'#' if section.is_left_out else ''}{section.header}"
-    for name, info in section.model.model_fields.items():
-        # The mechanism has a section of its own.
-        if name not in section.names if section.names else _is_table(info) or name == "auction":
-            continue
-        text = _sentence(info.description or "")
-        is_set = name in section.values
-        examples = [] if is_set or info.is_required() else info.examples or []
-        # Keys that several kinds share are explained once.
-        if examples:
-            yield from _comment(f"{text} {'Examples' if len(examples) > 1 else 'Example'}:")
-        elif text not in explained:
-            yield from _comment(text)
-        explained.add(text)
-        sign = "" if is_set and not section.is_left_out else "#"
-        for value in examples or [_shown_value(section, name, info)]:
-            yield f"{sign}{name} = {to_toml(value)}"
-
-
-def _shown_value(section: _Section, name: str, info: FieldInfo) -> object:
-    if name in section.values:
-        return section.values[name]
-    if info.is_required():
-        return (info.examples or [""])[0]
-    return info.get_default(call_default_factory=True)
-
-
-def _sentence(description: str) -> str:
-    text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", description).replace("`", "")
-    # A description that begins with a value keeps its case.
-    is_word = re.match(r"[a-z]+[ ,.;:-]", text) and not description.startswith("`")
-    return f"{text[0].upper() if is_word else text[:1]}{text[1:]}."
-
-
-def _comment(text: str) -> Iterator[str]:
-    for line in textwrap.wrap(text, _WIDTH - 2, break_long_words=False, break_on_hyphens=False):
-        yield f"# {line}"
+"""The auctune.toml that `auctune init` writes: what a first operator chooses."""
 
 
 def reference_table(model: type[BaseModel]) -> str:
@@ -303,21 +116,29 @@ def reference_table(model: type[BaseModel]) -> str:
     """
     rows = ["| key | default | meaning |", "| --- | --- | --- |"]
     is_shared = issubclass(model, LanguageZoneConfig) and model is not AuctionConfig
-    for name in _own_keys(model) if is_shared else model.model_fields:
-        info = model.model_fields[name]
+    for name, info in model.model_fields.items():
+        if is_shared and name in LanguageZoneConfig.model_fields:
+            continue
         rows.append(f"| `{name}` | {_default_cell(info)} | {info.description} |")
     return "\n".join(rows) + "\n"
 
 
 def update_page(text: str) -> str:
-    """Return the reference page with the first table under each heading of `TABLES` generated."""
-    for heading, model in TABLES.items():
+    """Return the reference page with the first table under each heading generated."""
+    tables = {heading: reference_table(model) for heading, model in TABLES.items()}
+    for heading, table in {**tables, "Fixed values": _fixed_table()}.items():
         # The heading, text without headings and tables, and the table.
         pattern = rf"^#+ {re.escape(heading)}\n(?:(?![|#]).*\n)*((?:\|.*\n)+)"
         found = re.search(pattern, text, re.MULTILINE)
         assert found is not None, f"no table under {heading!r}"
-        text = text[: found.start(1)] + reference_table(model) + text[found.end(1) :]
+        text = text[: found.start(1)] + table + text[found.end(1) :]
     return text
+
+
+def _fixed_table() -> str:
+    rows = ["| former key | value | meaning |", "| --- | --- | --- |"]
+    rows += [f"| `{key}` | {value} | {text} |" for key, (value, text) in FIXED_VALUES.items()]
+    return "\n".join(rows) + "\n"
 
 
 def _default_cell(info: FieldInfo) -> str:

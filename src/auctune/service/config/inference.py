@@ -12,8 +12,14 @@ from auctune.domain import InputError
 from auctune.engine.generation import GeneratorSettings, VllmSettings
 from auctune.engine.vllm_server import LORA_RANKS, check_vllm
 from auctune.schema import STRICT
-from auctune.service.config.fields import Amount, Count, Positive, RelativePath
+from auctune.service.config.fields import Amount, Positive, RelativePath
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
+
+NICENESS = 19
+"""Of a process on the CPU: sold slots come first."""
+SOLD_SHARE = 0.25
+"""Of its time, that a process on a CPU works while something trains here: niceness leaves sold
+slots the cores, but not the memory's bandwidth. vLLM cannot pause, and works all of its time."""
 
 
 class VllmConfig(BaseModel):
@@ -23,13 +29,11 @@ class VllmConfig(BaseModel):
 
     python: RelativePath = Field(
         description="Python interpreter of an environment that has vLLM",
-        examples=["/opt/vllm-env/bin/python"],
     )
     bases: list[str] | None = Field(
         default=None,
         description="bases that vLLM answers for, as zones name them; auctune's own engine answers "
         "for the others. Default: all",
-        examples=[["models/smollm2"]],
     )
     max_rank: Annotated[int, Field(ge=1, le=LORA_RANKS[-1])] = Field(
         default=64,
@@ -64,35 +68,17 @@ class InferenceConfig(BaseModel):
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         default=None,
         description="threads of a process on a CPU. Default: half of the cores of this machine",
-        examples=[2],
-    )
-    niceness: Annotated[int, Field(ge=0, le=19)] = Field(
-        default=19,
-        description="of a process on a shared CPU: the larger, the more sold slots come first",
-    )
-    sold_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.25,
-        description="of its time, that a process on a CPU works while something trains on this "
-        "machine, so that sold slots are not late; 1 if its `threads` are cores of its own",
     )
     max_batch: Annotated[int, Field(ge=1, le=4096)] = Field(
         default=16,
         description="per base: answers that are generated at once. Users share them by tokens: "
         "where others wait who were served less, answers of a user are paused",
     )
-    max_waiting: Count = Field(
-        default=100,
-        description="per user and base: requests that have not begun; beyond it 429",
-    )
     price: Amount = Field(
         default=Decimal("0.0000"),
         description="money per 1,000 tokens, of prompts and of answers. With a price a request "
         "is charged to its user once it has been answered, and refused if it may cost more than "
         "is left of a budget; without one nothing is recorded",
-    )
-    idle_seconds: Positive = Field(
-        default=600.0,
-        description="time without a request after which a process ends, and frees its memory",
     )
     cache_gb: Positive = Field(
         default=2.0,
@@ -104,7 +90,6 @@ class InferenceConfig(BaseModel):
         default=None,
         description="[vLLM](../how-to/serve-with-vllm.md) instead of auctune's own engine: the "
         "table [inference.vllm]",
-        examples=[{"python": "/opt/vllm-env/bin/python"}],
     )
 
     @property
@@ -134,8 +119,8 @@ class InferenceConfig(BaseModel):
                     device=self.device,
                     dtype="bfloat16" if needs_gpu else zone.dtype,
                     threads=self.num_threads,
-                    niceness=self.niceness,
-                    sold_share=self.sold_share,
+                    niceness=NICENESS,
+                    sold_share=SOLD_SHARE,
                     max_batch=self.max_batch,
                     max_cache_bytes=int(self.cache_gb * 1e9),
                     # The digest of a base is that of its weights in their number type.
@@ -162,9 +147,6 @@ class InferenceConfig(BaseModel):
         """
         if self.vllm is None or not self.enabled:
             return None
-        if self.device == "cpu" and self.sold_share < 1:
-            found = f"{self.sold_share:g}, and vLLM works all of its time"
-            raise InputError("inference.sold_share", found, "1 with vLLM on a CPU")
         place = "inference.vllm"
         bases = {zone.base: zone for zone in zones if isinstance(zone, LanguageZoneConfig)}
         for name in self.vllm.bases or ():

@@ -17,7 +17,6 @@ from auctune.service.accounts.registry import NO_TERMS, DefaultTerms, HashedKey,
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.fields import (
-    MAX_NUMBER,
     URL,
     Amount,
     Count,
@@ -28,6 +27,7 @@ from auctune.service.config.fields import (
     read_secret,
     require_exactly_one,
 )
+from auctune.service.config.fixed_values import FIXED_VALUES
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
@@ -70,14 +70,12 @@ class UserConfig(BaseModel):
     budget: Amount | None = Field(
         default=None,
         description="money that may be spent in `budget_days`. Default: no limit",
-        examples=["100.00"],
     )
     budget_days: Positive = Field(default=30.0, description="period of the budget, in days")
     default_terms: DefaultTerms | None = Field(
         default=None,
         description="terms of the user's requests that do not state them, with the keys of "
         "`[default_terms]`. Default: those of its team, or of the service",
-        examples=[{"bid": "10.00", "deadline": "+4h"}],
     )
 
 
@@ -92,21 +90,19 @@ class KeyConfig(BaseModel):
     sha256: Digest | None = Field(
         default=None,
         description="SHA-256 of the key, 64 hexadecimal digits",
-        examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
     )
     secret_variable: str | None = Field(
         default=None,
         description="environment variable with the key, at least 32 characters",
-        examples=["AUCTUNE_ADA_KEY"],
     )
     secret_file: RelativePath | None = Field(
-        default=None, description="file with the key", examples=["ada.key"]
+        default=None,
+        description="file with the key",
     )
     default_terms: DefaultTerms | None = Field(
         default=None,
         description="terms of the key's requests that do not state them, with the keys of "
         "`[default_terms]`. Default: those of its user",
-        examples=[{"bid": "10.00", "deadline": "+4h"}],
     )
 
     @model_validator(mode="after")
@@ -126,7 +122,7 @@ class KeyConfig(BaseModel):
 
 
 class LimitsConfig(BaseModel):
-    """[limits]: of connections, API keys, users, files, and of the disk."""
+    """[limits]: of API keys, users and files."""
 
     model_config = STRICT
 
@@ -135,10 +131,6 @@ class LimitsConfig(BaseModel):
         description="per key: requests per second, in the long run. One process answers about "
         "1,000 bids a second on an idle core: raise it where a few trusted keys send all requests",
     )
-    burst: Annotated[float, Field(ge=1, le=MAX_NUMBER)] = Field(
-        default=600.0, description="per key: requests at once"
-    )
-    streams: Count = Field(default=20, description="per key: event streams that are open at once")
     open_jobs: Count = Field(default=10_000, description="per user: jobs that are not over")
     upload_bytes: Count = Field(default=512 * 1024 * 1024, description="size of an uploaded file")
     row_characters: Count = Field(
@@ -147,57 +139,18 @@ class LimitsConfig(BaseModel):
         "refused. Raise it for a base that reads more than about 60,000 tokens. One core tokenizes "
         "this many characters in about half a second",
     )
-    examination_seconds: Positive = Field(
-        default=1800.0,
-        description="time limit for the examination of a file, which is 60 s and 1 s per 50 kB, at "
-        "most this. A file that takes longer is refused, and has to be split",
-    )
-    uploads: Count = Field(
-        default=20,
-        description="per user: uploads at once; they count as files, and with their bytes",
-    )
     files: Count = Field(default=10_000, description="per user: files, results included")
     stored_bytes: Bytes = Field(default=50 * 1024**3, description="per user: bytes of all files")
-    uploads_per_day: Count = Field(
-        default=10_000,
-        description="per user: uploads within the last 24 hours, deleted ones included, as each of "
-        "them is examined",
-    )
-    upload_bytes_per_day: Bytes = Field(
-        default=50 * 1024**3, description="per user: bytes of these uploads"
-    )
-    webhooks: Count = Field(default=10, description="per user: webhooks")
-    connections: Count = Field(
-        default=4096,
-        description="connections of all clients together, and at most half of the files that the "
-        "process may open. One more closes the one that has waited longest without a request, for "
-        "a body, or for its client to read",
-    )
-    requests: Count = Field(
-        default=500,
-        description="per user: requests that are not answered yet, streams included",
-    )
     team_weights: dict[Name, Positive] = Field(
         default={},
         description="by team: with 2 each of its users gets twice as much as a user of another "
         "team of what all share, while more is wanted than there is",
-        examples=[{"research": 2.0}],
     )
     bids_per_day: Count = Field(
         default=100_000,
         description="per user: bids, accepted quotes, pauses and resumes, whatever their outcome, "
         "as each is kept forever. A token bucket: as many at once, refilled within a day; beyond "
         "it 429 with `Retry-After`",
-    )
-    bid_bytes_per_day: Count = Field(
-        default=100_000_000,
-        description="per user: bytes of these requests, likewise; after a restart, of their "
-        "events. A bid is stored as about twice its request and 3 kB",
-    )
-    reserved_bytes: Annotated[int, Field(ge=0, le=10**15)] = Field(
-        default=1024**3,
-        description="bytes kept free on the disk of the data folder: with less, uploads and bids "
-        "are refused (507), and running jobs continue",
     )
 
 
@@ -211,14 +164,6 @@ class WebhooksConfig(BaseModel):
         description="whether webhooks may be in private networks; users can then reach what runs "
         "beside the service",
     )
-    max_attempts: Annotated[int, Field(ge=1, le=20)] = Field(
-        default=8,
-        description="attempts of one delivery; with the defaults over 7.6 hours",
-    )
-    initial_backoff_seconds: Positive = Field(
-        default=5.0,
-        description="wait after the first attempt; each further wait is four times as long",
-    )
 
 
 class BillingConfig(BaseModel):
@@ -230,13 +175,11 @@ class BillingConfig(BaseModel):
         default="XXX",
         description="currency of all amounts, as its code of ISO 4217; `XXX` is the code of no "
         "currency: amounts are credits",
-        examples=["EUR"],
     )
     name: Annotated[str, StringConstraints(pattern=r"^\S(.{0,98}\S)?$")] = Field(
         default="auctune",
         description="name of this service as provider, invoice issuer and billing account. Choose "
         "another for each of several services whose costs are put together",
-        examples=["lab-cluster"],
     )
 
 
@@ -253,16 +196,11 @@ class ServiceConfig(BaseModel):
         default=None,
         description="URL of the database, `sqlite:///FILE` or `postgresql://...`; a password is "
         "better left to `~/.pgpass` than written here. Default: `auctune.db` in the data folder",
-        examples=[
-            "sqlite:////var/lib/auctune/market.db",
-            "postgresql://auctune@localhost:5432/auctune",
-        ],
     )
     public_url: str | None = Field(
         default=None,
         description="URL at which external vendors reach the service: `https://`, or loopback. "
         "Default: the address at which it listens",
-        examples=["https://market.example"],
     )
     host: str = Field(
         default="127.0.0.1",
@@ -277,7 +215,6 @@ class ServiceConfig(BaseModel):
         description="IP addresses or networks of reverse proxies. `X-Forwarded-For` and "
         "`X-Forwarded-Proto` are believed from them alone: which address fails to sign in or sends "
         "requests without a key, and whether the browser uses TLS",
-        examples=[["127.0.0.1"]],
     )
     limits: LimitsConfig = Field(default=LimitsConfig(), description="limits of keys and users")
     webhooks: WebhooksConfig = Field(
@@ -288,7 +225,6 @@ class ServiceConfig(BaseModel):
         default_factory=dict,
         description="other names of models that requests may use, each for the base of a zone; a "
         "job shows the base. With them a script that names OpenAI's models runs unchanged",
-        examples=[{"gpt-4o-mini-2024-07-18": "tiny"}],
     )
     default_terms: DefaultTerms = Field(
         default=NO_TERMS, description="terms of requests that do not state them"
@@ -374,16 +310,10 @@ _OPENAI_MODELS = (
 )
 
 
-# The tiny base is measured within it on an idle core; a busy machine gets fewer rounds.
-_FIRST_MEASURE_SECONDS = 20.0
-
-
 def first_config() -> ServiceConfig:
     """Return the settings of a service without a file: OpenAI's scripts run on it unchanged."""
-    zone = AuctionConfig(measure_seconds=_FIRST_MEASURE_SECONDS)
-    zones: list[ZoneConfig] = [zone]
-    aliases = dict.fromkeys(_OPENAI_MODELS, zone.base)
-    return ServiceConfig(zones=zones, model_aliases=aliases, default_terms=FIRST_TERMS)
+    aliases = dict.fromkeys(_OPENAI_MODELS, AuctionConfig().base)
+    return ServiceConfig(model_aliases=aliases, default_terms=FIRST_TERMS)
 
 
 def read_config(path: Path) -> ServiceConfig:
@@ -395,7 +325,8 @@ def read_config(path: Path) -> ServiceConfig:
         raise InputError(str(path), reason, "a file in TOML, as `auctune init` writes it") from None
     except ValueError as error:
         raise InputError(str(path), f"is not TOML ({error})", "a file in TOML") from None
-    return check_schema(ServiceConfig, table, str(path), context=path.parent)
+    fixed = {key: value for key, (value, _) in FIXED_VALUES.items()}
+    return check_schema(ServiceConfig, table, str(path), context=path.parent, fixed=fixed)
 
 
 def _check_gpus(zones: Sequence[ZoneConfig]) -> None:

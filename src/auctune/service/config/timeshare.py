@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -14,9 +14,7 @@ from auctune.timeshare.named import DEFAULT_ALLOCATOR, AllocatorName
 class TimeshareConfig(LanguageZoneConfig):
     """[[zones]] of kind `timeshare`."""
 
-    kind: Literal["timeshare"] = Field(
-        default="timeshare", description="required: a zone without a kind is an auction"
-    )
+    kind: Literal["timeshare"] = "timeshare"
     price_per_second: Amount = Field(
         default=Decimal("0.0010"),
         description="money for a second in which the pool trains a job; fixed once the zone has "
@@ -33,17 +31,12 @@ class TimeshareConfig(LanguageZoneConfig):
         default=None,
         description="memory of the device for all adapters together, without the base, in GB. "
         "Adapters that do not fit wait on the host. Default: all of the device's memory",
-        examples=[8.0],
     )
     device: str = Field(default="cpu", description="`cpu`, `cuda` or `cuda:N`")
     profile: RelativePath | None = Field(
         default=None,
         description="a file of [`auctune profile`](command-line.md#auctune-profile). Default: the "
         "device is measured at the first start",
-        examples=["pool.json"],
-    )
-    slots: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
-        default=10_080, description="how many slots ahead a deadline may be"
     )
 
     @property

@@ -2,18 +2,16 @@
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from auctune.engine.vendors import RepairParams
+from auctune.engine.vendors import BUILTIN_VENDOR, RepairParams
 from auctune.schema import STRICT
 from auctune.service.config.fields import (
     Amount,
-    Count,
     Name,
     NonNegative,
-    Positive,
     RelativePath,
     Variable,
     check_private,
@@ -30,25 +28,15 @@ class BuiltinVendorConfig(BaseModel):
     model_config = STRICT
 
     enabled: bool = Field(default=True, description="whether there is one")
-    name: Name = Field(default="builtin", description="name of the vendor")
     price: Amount = Field(default=Decimal(0), description="money for a data set")
     price_per_row: Amount = Field(default=Decimal(0), description="money for a row, in addition")
     seconds: NonNegative = Field(
         default=0.0,
         description="delay that it promises",
     )
-    min_characters: Annotated[int, Field(ge=1)] = Field(
-        default=2,
-        description="shorter rows are left out",
-    )
-    max_characters: Count = Field(default=100_000, description="longer rows are left out")
     languages: list[str] = Field(
         default_factory=list,
         description="ISO 639 codes; rows in other languages are left out. Default: any language",
-        examples=[["en", "de"]],
-    )
-    similarity: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.9, description="rows that are this similar to another row are left out, up to 1"
     )
 
     @model_validator(mode="after")
@@ -58,8 +46,13 @@ class BuiltinVendorConfig(BaseModel):
 
     def params(self) -> RepairParams:
         """Return the parameters of the repair, and its price."""
-        own = self.model_dump(exclude={"enabled", "seconds"})
-        return RepairParams(**{**own, "languages": tuple(own["languages"]), "delay": 0})
+        return RepairParams(
+            BUILTIN_VENDOR,
+            self.price,
+            self.price_per_row,
+            delay=0,
+            languages=tuple(self.languages),
+        )
 
 
 class VendorConfig(BaseModel):
@@ -74,24 +67,10 @@ class VendorConfig(BaseModel):
     token_variable: Variable | None = Field(
         default=None,
         description="environment variable with the token shared with the vendor; or `token_file`",
-        examples=["AUCTUNE_MENDER_TOKEN"],
     )
     token_file: RelativePath | None = Field(
         default=None,
         description="file with the token, which other accounts cannot open (`chmod 600`)",
-        examples=["mender.token"],
-    )
-    answer_seconds: Positive = Field(
-        default=30.0,
-        description="seconds to accept, report or drop an order, retries included",
-    )
-    poll_seconds: Positive = Field(
-        default=10.0,
-        description="most seconds between two requests for the state of an order",
-    )
-    max_result_bytes: Count = Field(
-        default=512 * 1024 * 1024,
-        description="size of a repaired data set",
     )
 
     @model_validator(mode="after")
@@ -101,15 +80,8 @@ class VendorConfig(BaseModel):
         return self
 
     def params(self, place: str) -> VendorParams:
-        """Return the vendor's address, token and timeouts; `place` is that of its table."""
+        """Return the vendor's address and token; `place` is that of its table."""
         if self.token_file is not None:
             check_private(f"{place}.token_file", Path(self.token_file))
         text = read_secret(place, self.token_variable, self.token_file, what="token")
-        return VendorParams(
-            self.name,
-            self.url,
-            VendorToken(text, f"{place}: the token"),
-            answer_seconds=self.answer_seconds,
-            poll_seconds=self.poll_seconds,
-            max_result_bytes=self.max_result_bytes,
-        )
+        return VendorParams(self.name, self.url, VendorToken(text, f"{place}: the token"))

@@ -30,12 +30,10 @@ class WandbConfig(BaseModel):
         description="environment variable with the API key of W&B, which the jobs of all users are "
         "logged with; or `key_file`, or `offline`. Without any of them requests with "
         "`integrations` are refused",
-        examples=["AUCTUNE_WANDB_KEY"],
     )
     key_file: RelativePath | None = Field(
         default=None,
         description="file with the API key, which other accounts cannot open (`chmod 600`)",
-        examples=["wandb.key"],
     )
     offline: bool = Field(
         default=False,
@@ -46,12 +44,10 @@ class WandbConfig(BaseModel):
         default=None,
         description="the only user or team of W&B whose projects requests may name. Default: any "
         "that the key may write to; a request that names none has the key's own",
-        examples=["our-team"],
     )
     base_url: str | None = Field(
         default=None,
         description="URL of a W&B server of your own, for a key. Default: W&B's cloud",
-        examples=["https://wandb.example"],
     )
 
     @model_validator(mode="after")

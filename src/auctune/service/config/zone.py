@@ -29,7 +29,7 @@ class DeviceRequirement:
         profile: path of the device's profile, or None to measure it.
         num_nodes: number of nodes of this type.
         num_devices: of each node, `device` the first.
-        backend, gradient_checkpointing: as the trainer has them.
+        gradient_checkpointing: as the trainer has it.
     """
 
     place: str
@@ -37,7 +37,6 @@ class DeviceRequirement:
     profile: str | None
     num_nodes: int
     num_devices: int = 1
-    backend: str = "auto"
     gradient_checkpointing: int = 0
 
     @property
@@ -113,7 +112,6 @@ class LanguageZoneConfig(ZoneConfig):
         default=None,
         description="threads of a worker on a CPU. Default: the cores of a worker, rounded down; 1 "
         "on a cluster with an `address` and in zones of the kinds `timeshare` and `edge`",
-        examples=[1],
     )
     cores: Positive | None = Field(
         default=None,
@@ -122,17 +120,10 @@ class LanguageZoneConfig(ZoneConfig):
         "states, by its number of workers: its nodes, each times its `devices`; `max_jobs` x "
         "`n_max`; the pool; or as many workers as the sites hold. A worker that has less than a "
         "core for each thread is sold as so much slower",
-        examples=[1.5],
     )
     max_length: Count = Field(
         default=DEFAULT_MAX_LENGTH,
         description="longest row in tokens, where a request does not set it",
-    )
-    measure_seconds: Positive = Field(
-        default=60.0,
-        description="time limit for measuring a device, without loading the base; "
-        "[what is left out](../how-to/profile-a-device.md#read-it) sells too little rather than "
-        "too much",
     )
     gradient_checkpointing: CheckpointInterval = Field(
         default=0,

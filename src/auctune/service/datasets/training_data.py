@@ -34,6 +34,9 @@ from auctune.service.storage.event_log import Record
 from auctune.service.storage.queries import Status
 from auctune.service.vendors.client import Clock
 
+QUOTE_SECONDS = 2.0
+"""An external vendor that has not answered by then is left out of an auction."""
+
 
 class DatasetInspector:
     """Inspects data sets for one base model.
@@ -41,7 +44,6 @@ class DatasetInspector:
     Args:
         builtin: the vendor in a process of the service, or None.
         external: vendors that are reached over HTTP.
-        quote_seconds: after which an external vendor without an answer is left out of an auction.
     """
 
     def __init__(
@@ -51,7 +53,6 @@ class DatasetInspector:
         files: FileRepository,
         builtin: BuiltinVendor | None = None,
         external: Sequence[ExternalVendor] = (),
-        quote_seconds: float = 2.0,
         clock: Clock = time.time,
     ) -> None:
         self._base = base
@@ -59,7 +60,6 @@ class DatasetInspector:
         self._files = files
         self._builtin = builtin
         self._external = external
-        self._quote_seconds = quote_seconds
         self._clock = clock
 
     @property
@@ -139,7 +139,7 @@ class DatasetInspector:
         self, path: Path, vendors: Sequence[ExternalVendor]
     ) -> tuple[VendorOffer, ...]:
         leave_gate()
-        return await quote_external(vendors, path, self._quote_seconds, self._clock)
+        return await quote_external(vendors, path, QUOTE_SECONDS, self._clock)
 
 
 _log = structlog.get_logger(__name__)

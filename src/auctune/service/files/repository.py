@@ -35,6 +35,11 @@ from auctune.service.storage.batch import WriteBatch
 from auctune.service.storage.committer import Committer, durable
 from auctune.service.storage.queries import FileTotals, Page, Queries, Row
 
+MAX_UPLOADS = 20
+"""Uploads of a user at once."""
+UPLOADS_PER_DAY, UPLOAD_BYTES_PER_DAY = 10_000, 50 * 1024**3
+"""Of a user, deleted ones included."""
+
 
 class Upload:
     """An upload in progress, and its bytes: received so far, or announced if that is more."""
@@ -73,10 +78,10 @@ class _Usage:
         if stored.bytes + coming > limits.stored_bytes:
             raise QuotaExceededError(f"your files already have {stored.bytes} bytes; delete some")
         # Each upload is examined, which costs time whether the file is kept or not.
-        if today.count + len(self.uploads) > limits.uploads_per_day:
+        if today.count + len(self.uploads) > UPLOADS_PER_DAY:
             found = f"you uploaded {today.count} files within 24 hours"
             raise QuotaExceededError(f"{found}; use uploaded files, or wait")
-        if today.bytes + coming > limits.upload_bytes_per_day:
+        if today.bytes + coming > UPLOAD_BYTES_PER_DAY:
             found = f"you uploaded {today.bytes} bytes within 24 hours"
             raise QuotaExceededError(f"{found}; use uploaded files, or wait")
 
@@ -102,8 +107,8 @@ class StorageQuota:
     async def reserve(self, owner: str, announced: int) -> AsyncIterator[Upload]:
         """Reserve room for an upload of at least so many bytes, or raise QuotaExceededError."""
         usage = self._owners.setdefault(owner, _Usage(FileTotals(0, 0), FileTotals(0, 0)))
-        if len(usage.uploads) >= self._limits.uploads:
-            raise QuotaExceededError(f"you already have {self._limits.uploads} uploads in progress")
+        if len(usage.uploads) >= MAX_UPLOADS:
+            raise QuotaExceededError(f"you already have {MAX_UPLOADS} uploads in progress")
         upload = Upload(self, owner, announced)
         usage.uploads.append(upload)
         try:

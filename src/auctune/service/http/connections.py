@@ -31,6 +31,10 @@ class _TooManyError(Exception):
     """A client has pipelined too many requests, or sent too many headers."""
 
 
+MAX_CONNECTIONS = 4096
+"""Of all clients together."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     """Limits on the connections of a server.
@@ -46,7 +50,7 @@ class ConnectionLimits:
             its response.
     """
 
-    connections: int = 4096
+    connections: int = MAX_CONNECTIONS
     head_seconds: float = 20.0
     body_seconds: float = 30.0
     idle_seconds: float = 60.0

@@ -39,6 +39,9 @@ from auctune.service.zones.core.zone import AnyZone
 MAX_LOGPROBS = 200_000
 """Logarithmic probabilities that a request may ask for: about 20 MB of JSON."""
 
+MAX_WAITING = 100
+"""Requests of a user for a base that have not begun."""
+
 PromptPiece = tuple[int, Piece]
 """Number of a prompt of a request, or of rows, and a piece of the reply to it."""
 
@@ -76,16 +79,14 @@ class GenerationService:
         self.is_enabled = config.enabled
         self._metrics = metrics
         message = (
-            f"{config.max_waiting} requests for answers of yours are waiting, the maximum; "
-            "try again later"
+            f"{MAX_WAITING} requests for answers of yours are waiting, the maximum; try again later"
         )
-        self._waiting = {base: OpenLimiter(config.max_waiting, message) for base in bases}
+        self._waiting = {base: OpenLimiter(MAX_WAITING, message) for base in bases}
         logs.mkdir(parents=True, exist_ok=True)
         # Each starts its process with its first request.
         self._generators = {
             base: Generator(
                 settings,
-                idle_seconds=config.idle_seconds,
                 lock=lock,
                 log=logs / f"generation-{number}.log",
             )

@@ -28,7 +28,6 @@ from tenacity import (
 
 from auctune.atomic_files import replace_durably
 from auctune.domain import InputError, Money, parse_money
-from auctune.domain.checks import check_positive
 from auctune.domain.dataset import read_dataset
 from auctune.engine.vendors import DroppedRow, Example, RepairReport
 from auctune.service.vendors.protocol import (
@@ -66,6 +65,12 @@ MAX_BACKOFF_SECONDS = 10.0
 CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
 MAX_BODY_BYTES = 1 << 16
+MAX_RESULT_BYTES = 512 << 20
+"""Of a repaired data set."""
+ANSWER_SECONDS = 30.0
+"""To accept, report or drop an order, retries included."""
+POLL_SECONDS = 10.0
+"""Between two polls of an order that takes long; the first come sooner."""
 # Responses of servers and proxies that are overloaded, starting or stopping.
 BUSY_STATUSES = frozenset({429, 502, 503, 504})
 
@@ -227,28 +232,15 @@ class TokenClient:
 
 @dataclass(frozen=True, slots=True)
 class VendorParams:
-    """Address and timeouts of a vendor.
-
-    Attributes:
-        url: where its routes begin: "https://vendor.example/auctune".
-        answer_seconds: to accept, report or drop an order, retries included.
-        poll_seconds: between two polls of an order that takes long; the first come sooner.
-        max_result_bytes: of a repaired data set.
-    """
+    """Address of a vendor; its routes begin at `url`: "https://vendor.example/auctune"."""
 
     name: str
     url: str
     token: VendorToken
-    answer_seconds: float = 30.0
-    poll_seconds: float = 10.0
-    max_result_bytes: int = 512 << 20
 
     def __post_init__(self) -> None:
         if not self.name:
             raise InputError("name", "is empty", "a name")
-        check_positive(self.answer_seconds, "answer_seconds", "seconds > 0")
-        check_positive(self.poll_seconds, "poll_seconds", "seconds > 0")
-        check_positive(self.max_result_bytes, "max_result_bytes", "bytes > 0")
         check_url(self.url, "url")
 
 
@@ -298,8 +290,7 @@ class VendorClient:
             price=str(order.price),
             data=self._describe(order.data),
         ).to_bytes()
-        seconds = self._params.answer_seconds
-        response = await self._request("PUT", f"/orders/{order.id}", body, seconds)
+        response = await self._request("PUT", f"/orders/{order.id}", body, ANSWER_SECONDS)
         self._require_status(response, 200, 201)
         self._parse(OrderStatus, response)
 
@@ -325,7 +316,7 @@ class VendorClient:
 
     async def _wait_and_download(self, order: Order, draft: Path) -> RepairReport:
         result = await self._wait(order)
-        if result.bytes > self._params.max_result_bytes:
+        if result.bytes > MAX_RESULT_BYTES:
             raise self._error(Fault.SIZE, f"a result of {result.bytes} bytes")
         with draft.open("wb") as file:
 
@@ -344,7 +335,7 @@ class VendorClient:
 
     async def _wait(self, order: Order) -> ResultBody:
         """Poll the state until the order is done."""
-        seconds = min(_MIN_POLL_SECONDS, self._params.poll_seconds)
+        seconds = min(_MIN_POLL_SECONDS, POLL_SECONDS)
         while True:
             status = await self._get_status(order)
             if status.state == "done" and status.result is not None:
@@ -356,7 +347,7 @@ class VendorClient:
             if status.state == "needs_data":
                 await self.order(order)
             await asyncio.sleep(seconds)
-            seconds = min(_POLL_GROWTH * seconds, self._params.poll_seconds)
+            seconds = min(_POLL_GROWTH * seconds, POLL_SECONDS)
 
     async def _get_status(self, order: Order) -> OrderStatus:
         response = await self._client.request("GET", self._url(f"/orders/{order.id}"))

@@ -53,6 +53,10 @@ MAX_PENDING_PER_USER = 10_000
 """Deliveries of one user, waiting or in progress; further ones are dropped."""
 PER_SECOND, BURST = 5.0, 100.0
 """Deliveries of one user, in the long run and at once: each holds the event loop for some ms."""
+MAX_ATTEMPTS = 8
+"""Attempts of one delivery, over 7.6 hours."""
+INITIAL_BACKOFF_SECONDS = 5.0
+"""After the first attempt; each further wait is `BACKOFF_FACTOR` times as long."""
 BACKOFF_FACTOR = 4
 
 _CURSOR_PREFIX = "webhooks.told:"
@@ -191,9 +195,7 @@ class WebhookDispatcher:
         members: Callable[[str], list[str]],
     ) -> None:
         private_addresses = config.webhooks.private_addresses
-        self.registry = WebhookRegistry(
-            reader, committer, config.limits.webhooks, now, private_addresses=private_addresses
-        )
+        self.registry = WebhookRegistry(reader, committer, now, private_addresses=private_addresses)
         self.signer = WebhookSigner(load_key(data / KEY_FILE))
         self._reader = reader
         self._committer = committer
@@ -204,7 +206,6 @@ class WebhookDispatcher:
         self._members = members
         # Deliveries in progress or pending, by alert.
         self._open_alerts: Counter[str] = Counter()
-        self._settings = config.webhooks
         self._sender = WebhookSender(private_addresses=private_addresses)
         self._background = TaskSet()
         self._free = asyncio.Semaphore(MAX_CONCURRENCY)
@@ -325,7 +326,7 @@ class WebhookDispatcher:
 
     async def _deliver(self, queue: _Queue, delivery: _Delivery) -> None:
         """Make one attempt; requeue the delivery if it failed and attempts remain."""
-        webhook, event, settings = delivery.webhook, delivery.event, self._settings
+        webhook, event = delivery.webhook, delivery.event
         is_deleted, failure = self.registry.get(webhook.id) is None, None
         try:
             if not is_deleted:
@@ -334,8 +335,8 @@ class WebhookDispatcher:
             queue.num_active -= 1
         delivery.attempts += 1
         facts = {**_facts(webhook, event), "attempt": delivery.attempts}
-        if failure is not None and delivery.attempts < settings.max_attempts:
-            wait = settings.initial_backoff_seconds * BACKOFF_FACTOR ** (delivery.attempts - 1)
+        if failure is not None and delivery.attempts < MAX_ATTEMPTS:
+            wait = INITIAL_BACKOFF_SECONDS * BACKOFF_FACTOR ** (delivery.attempts - 1)
             _log.info("webhook attempt failed", reason=failure, retry_seconds=wait, **facts)
             self._observe("failed")
             delivery.due = asyncio.get_running_loop().time() + wait

@@ -19,6 +19,10 @@ from auctune.service.webhooks.delivery import is_public
 _ROW_PREFIX = "webhook:"
 
 
+MAX_WEBHOOKS = 10
+"""Of a user."""
+
+
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """A registered address; events up to the sequence number `since` are not sent."""
@@ -37,13 +41,11 @@ class WebhookRegistry:
         self,
         reader: Engine,
         committer: Committer,
-        limit: int,
         now: Callable[[], float],
         *,
         private_addresses: bool = False,
     ) -> None:
         self._committer = committer
-        self._limit = limit
         self._now = now
         self._private_addresses = private_addresses
         stored = read_values(reader, _ROW_PREFIX)
@@ -74,8 +76,8 @@ class WebhookRegistry:
         if not self._private_addresses and _is_private(host):
             expected = "a public address; private_addresses in [webhooks] allows private ones"
             raise InputError("url", repr(url), expected)
-        if len(self.for_user(user)) >= self._limit:
-            raise QuotaExceededError(f"you already have {self._limit} webhooks, which is the limit")
+        if len(self.for_user(user)) >= MAX_WEBHOOKS:
+            raise QuotaExceededError(f"you already have {MAX_WEBHOOKS} webhooks, the maximum")
         webhook = Webhook(new_id("hook"), user, url, self._now(), self._committer.next_seq())
         self._webhooks[webhook.id] = webhook
         row = {"name": _ROW_PREFIX + webhook.id, "value": orjson.dumps(asdict(webhook)).decode()}

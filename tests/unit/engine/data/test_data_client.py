@@ -11,6 +11,7 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.engine.data import DataClient, DataError
+from auctune.engine.data import client as data_client
 from auctune.engine.data.client import MEDIUM_BYTES, REPAIR_FACTOR, SHORT_BYTES
 from auctune.engine.data.process import Request, RequestQueue
 from auctune.engine.messages.data import Prepare
@@ -157,9 +158,10 @@ def test_a_file_that_ends_its_process_does_so_twice_for_all_its_lengths_that_wai
 
 
 def test_a_file_that_takes_longer_than_any_file_may_is_refused_with_what_to_do(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = DataClient(tmp_path, module="support.scripted_data", max_file_seconds=0.3)
+    monkeypatch.setattr(data_client, "MAX_FILE_SECONDS", 0.3)
+    client = DataClient(tmp_path, module="support.scripted_data")
     path = tmp_path / "file"
     path.write_bytes(b"r")
     try:
@@ -174,11 +176,14 @@ def test_a_file_that_takes_longer_than_any_file_may_is_refused_with_what_to_do(
         client.close()
 
 
-def test_the_start_of_the_process_is_no_time_of_the_file(tmp_path: Path) -> None:
+def test_the_start_of_the_process_is_no_time_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_client, "MAX_FILE_SECONDS", 0.3)
     path, not_yet = tmp_path / "file", tmp_path / "not yet"
     path.write_bytes(b"r")
     not_yet.touch()
-    client = DataClient(tmp_path, module="support.scripted_data", max_file_seconds=0.3)
+    client = DataClient(tmp_path, module="support.scripted_data")
     try:
         asked = client.measure("refuse", path, "training_file", 64)
         with pytest.raises(TimeoutError):

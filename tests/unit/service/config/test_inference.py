@@ -26,11 +26,12 @@ def test_a_base_answers_in_the_number_type_in_which_it_is_trained_if_it_can(
     zone = AuctionConfig(dtype=trained)
     found = InferenceConfig(device=device).bases([zone], Path("cache"), {zone.name: "d"})[zone.base]
     assert (found.dtype, found.checks_base) == (answers, checks_base)
+    assert (found.niceness, found.sold_share) == (19, 0.25)
 
 
 def vllm(**settings: Any) -> InferenceConfig:
     table = {"python": "/opt/vllm-env/bin/python"} | settings
-    return InferenceConfig(sold_share=1.0, vllm=VllmConfig(**table))
+    return InferenceConfig(vllm=VllmConfig(**table))
 
 
 def test_vllm_answers_for_the_bases_that_are_named_with_the_digests_of_the_zones(
@@ -54,11 +55,6 @@ def test_vllm_answers_for_the_bases_that_are_named_with_the_digests_of_the_zones
         (vllm(), AuctionConfig(), r"inference\.vllm\.bases: the base 'tiny' is a GPT-2"),
         (vllm(), AuctionConfig(base="org/chat", dtype="nf4"), "'org/chat' is of dtype nf4"),
         (vllm(bases=["far"]), AuctionConfig(), "no zone has the base 'far'"),
-        (
-            vllm().model_copy(update={"sold_share": 0.25}),
-            AuctionConfig(base="org/chat"),
-            r"inference\.sold_share: 0\.25, and vLLM works all of its time",
-        ),
         (vllm(python="none"), AuctionConfig(base="org/chat"), r"inference\.vllm\.python: none "),
     ],
 )

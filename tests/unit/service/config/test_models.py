@@ -10,6 +10,7 @@ from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import ServiceConfig, read_config
 from auctune.service.config.vendors import VendorConfig
 from auctune.service.private_files import write_private
+from auctune.service.service import BURST_SECONDS
 
 ZONE = '[[zones]]\n[[zones.nodes]]\nid = "a"\ntype = "local"\n'
 VENDOR = ZONE + '[[zones.vendors]]\nname = "mender"\nurl = "https://mender.example/auctune"\n'
@@ -29,9 +30,9 @@ def read(folder: Path, text: str) -> ServiceConfig:
 
 
 def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -> None:
-    limits = ServiceConfig().limits
-    assert 3 * limits.requests_per_second <= 1000
-    assert limits.burst <= 1000
+    rate = ServiceConfig().limits.requests_per_second
+    assert 3 * rate <= 1000
+    assert BURST_SECONDS * rate <= 1000
 
 
 @pytest.mark.parametrize(
@@ -46,10 +47,6 @@ def test_one_key_leaves_two_thirds_of_a_thousand_requests_a_second_to_others() -
             "[[zones]]\nenergy_price = 80.0\n[zones.node_types.local]\n"
             "power_kw = 0.4\nenergy_cost = 1.0\n",
             "zones[0].node_types.local.power_kw",
-        ),
-        (
-            "[[zones]]\n[zones.builtin_vendor]\nmin_characters = 9\nmax_characters = 2\n",
-            "zones[0].builtin_vendor.min",
         ),
         (
             '[[zones]]\n[zones.builtin_vendor]\nlanguages = ["xx"]\n',

@@ -1,18 +1,21 @@
 """Zones of each kind in auctune.toml: errors are named, and what a zone requires is known."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from auctune.domain import InputError
+from auctune.edge import ErisParams
 from auctune.service.config.auction import AuctionConfig
-from auctune.service.config.edge import EdgeConfig, read_supply
+from auctune.service.config.edge import EdgeConfig, read_supply, supply_record
 from auctune.service.config.models import read_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import DeviceRequirement
 from auctune.service.settings_check import check_service
 from auctune.service.zones.core.worker import DataDirs
 from auctune.service.zones.spot.kind import instance_settings
+from auctune.spot.job import InstanceStart, Overhead
 from support.spot_files import daily_market, write_market
 
 EDGE_EXAMPLE = Path(__file__).parents[4] / "examples" / "edge" / "zone.toml"
@@ -43,24 +46,11 @@ def test_paths_of_a_spot_zone_start_from_the_folder_of_the_file(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("more", "place"),
     [
-        ("n_min = 5\n", r"zones\[0\].n_min"),
         ("scaling = [1.0]\n", r"zones\[0\].scaling"),
         ("fixed_price = 1.0\nprices = 'a.csv'\n", r"zones\[0\].fixed_price"),
         ("nodes = []\n", r"zones\[0\].nodes"),
-        ("[zones.ray]\nspot_resource = 'a'\n", r"zones\[0\].ray"),
+        ("[zones.ray]\n", r"zones\[0\].ray: is given with provider 'local'"),
         ("instance_start_seconds = 9e9\n", r"zones\[0\].instance_start_seconds"),
-        (
-            "instance_start_seconds = 1\nmu1 = 0.9\n",
-            r"zones\[0\]: has both mu1 and instance_start_seconds; expected mu1 and mu2 "
-            r"\(by total\) or instance_start_seconds \(by instance\)",
-        ),
-        (
-            "instance_start_seconds = 1\nchangeover = 'by_total'\n",
-            r"zones\[0\].instance_start_seconds",
-        ),
-        ("mu1 = 0.97\n", r"zones\[0\].mu1: 0\.97; expected a number <= mu2 = 0\.95"),
-        ('changeover = "by_instance"\nmu2 = 0.9\n', r"zones\[0\].mu2"),
-        ("provider = 'ray'\nprefork = true\n", r"zones\[0\].prefork"),
         ("device = 'cuda'\n", r"zones\[0\].device: 'cuda' would be shared by 16 instances"),
         (
             "provider = 'ray'\ndevice = 'cuda:1'\n[zones.ray]\naddress = 'a:1'\n",
@@ -90,18 +80,41 @@ def test_what_a_spot_zone_refers_to_is_checked_before_a_start(
 
 
 def test_instances_on_a_cluster_require_nothing_of_this_machine(tmp_path: Path) -> None:
-    ray = 'provider = "ray"\n[zones.ray]\naddress = "10.0.0.1:6379"\nspot_resource = "cheap"\n'
+    ray = 'provider = "ray"\n[zones.ray]\naddress = "10.0.0.1:6379"\n'
     (zone,) = read_config(write_spot(tmp_path, ray)).zones
     assert isinstance(zone, SpotConfig)
     assert zone.requirements().devices == ()
     assert zone.cluster is not None
-    assert (zone.cluster.address, zone.cluster.spot) == ("10.0.0.1:6379", "cheap")
+    assert (zone.cluster.address, zone.cluster.spot) == ("10.0.0.1:6379", "auctune:spot")
+    # Jobs wait slot by slot for a cluster that is not reachable.
+    assert zone.cluster.reach_seconds == 86_400.0
     (own,) = read_config(write_spot(tmp_path, 'provider = "ray"\n')).zones
     assert isinstance(own, SpotConfig)
     assert len(own.requirements().devices) == 1
+    assert own.cluster is not None
+    assert own.cluster.address is None
     (here,) = read_config(write_spot(tmp_path)).zones
     assert isinstance(here, SpotConfig)
     assert here.cluster is None
+
+
+@pytest.mark.parametrize(
+    ("more", "overhead"),
+    [
+        ("", InstanceStart(0.1)),
+        ("instance_start_seconds = 15\n", InstanceStart(0.25)),
+        ("n_max = 32\n", InstanceStart(0.1)),
+        # Plans by instance would be coarse, unless a start is known.
+        ("n_max = 33\n", Overhead(0.9, 0.95)),
+        ("n_max = 33\ninstance_start_seconds = 15\n", InstanceStart(0.25)),
+    ],
+)
+def test_a_change_of_gpus_costs_the_start_of_an_instance_or_a_share_of_a_slot(
+    tmp_path: Path, more: str, overhead: InstanceStart | Overhead
+) -> None:
+    (zone,) = read_config(write_spot(tmp_path, more)).zones
+    assert isinstance(zone, SpotConfig)
+    assert zone.overhead == overhead
 
 
 def test_a_zone_with_gpus_on_a_cluster_and_a_profile_asks_no_gpu_of_its_own_machine(
@@ -127,10 +140,14 @@ def read_edge(folder: Path, *lines: str) -> EdgeConfig:
 
 
 def test_an_edge_zone_is_the_market_that_its_log_makes_again(tmp_path: Path) -> None:
-    entry = read_edge(tmp_path, 'pricing = { kind = "paper", base = { cpu = 50.0, data = 20.0 } }')
+    entry = read_edge(tmp_path, "pricing = { reserve_value = 3.0 }")
     assert read_supply(entry.record()) == (entry.market, entry.params)
     assert entry.market.site_ids == ("site-a", "site-b")
-    assert entry.params.pricing == "paper"
+    assert entry.params == ErisParams("share", 3.0, 0.12, 10.0)
+    # As zones could be opened once.
+    market = replace(entry.market, price_base={"cpu": 50.0, "data": 20.0})
+    params = ErisParams("paper", 10.0, 0.5, 2.0)
+    assert read_supply(supply_record(market, params)) == (market, params)
 
 
 def test_the_example_is_an_edge_zone() -> None:
@@ -155,8 +172,7 @@ def test_the_example_is_an_edge_zone() -> None:
         (("worker = { gpu = 1.0 }",), "worker.gpu"),
         (("worker = { cpu = 0.0 }",), "worker"),
         (("server = { gpu = 1.0 }",), "server.gpu"),
-        (("pricing = { base = { cpu = 9.0 } }",), "pricing.base"),
-        (('pricing = { kind = "paper", base = { gpu = 9.0 } }',), "gpu"),
+        (("pricing = { reserve_value = -1.0 }",), "pricing.reserve_value"),
         (("headroom = 1.0",), "headroom"),
         (('ray = { address = "nowhere" }',), "address"),
         (('ray = { address = "head:1" }', 'device = "cuda:1"'), "device"),

@@ -91,7 +91,7 @@ def test_a_vendor_that_is_away_is_asked_to_delete_its_data_until_it_answers() ->
             writer.close()
 
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        params = VendorParams("mender", url, VendorToken("m" * 32), answer_seconds=0.1)
+        params = VendorParams("mender", url, VendorToken("m" * 32))
         async with make_client() as http:
             client = VendorClient(params, url, http)
             vendor = ExternalVendor(client, SharedFiles())

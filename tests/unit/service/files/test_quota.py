@@ -10,16 +10,14 @@ import pytest
 
 from auctune.service.accounts.limits import QuotaExceededError
 from auctune.service.config.models import LimitsConfig
+from auctune.service.files import repository
 from auctune.service.files.repository import FileRecord, FileRepository, Purpose
 from auctune.service.storage import Committer, Queries, open_store
 
 LIMITS = LimitsConfig(
     upload_bytes=1000,
-    uploads=8,
     files=8,
     stored_bytes=1000,
-    uploads_per_day=99,
-    upload_bytes_per_day=9999,
 )
 
 
@@ -109,7 +107,11 @@ def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
     with_library(tmp_path, LIMITS, work)
 
 
-def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> None:
+def test_uploads_under_way_are_limited_for_each_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository, "MAX_UPLOADS", 2)
+
     async def work(files: FileRepository) -> None:
         async with AsyncExitStack() as stack:
             senders = [Sender() for _ in range(3)]
@@ -123,7 +125,7 @@ def test_uploads_under_way_are_limited_for_each_user_alone(tmp_path: Path) -> No
             senders[2].end()
             await files.add("bob", Name(), senders[2].chunks())
 
-    with_library(tmp_path, LIMITS.model_copy(update={"uploads": 2}), work)
+    with_library(tmp_path, LIMITS, work)
 
 
 def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Path) -> None:
@@ -144,8 +146,10 @@ def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Pa
 
 @pytest.mark.parametrize(("uploads", "size"), [(2, 9999), (99, 20)])
 def test_what_was_uploaded_and_deleted_counts_for_a_day(
-    uploads: int, size: int, tmp_path: Path
+    uploads: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(repository, "UPLOADS_PER_DAY", uploads)
+    monkeypatch.setattr(repository, "UPLOAD_BYTES_PER_DAY", size)
     now = [1e9]
 
     async def add(files: FileRepository, owner: str) -> FileRecord:
@@ -168,9 +172,4 @@ def test_what_was_uploaded_and_deleted_counts_for_a_day(
         with pytest.raises(QuotaExceededError, match="within 24 hours"):
             await add(files, "ada")
 
-    with_library(
-        tmp_path,
-        LIMITS.model_copy(update={"uploads_per_day": uploads, "upload_bytes_per_day": size}),
-        work,
-        lambda: now[0],
-    )
+    with_library(tmp_path, LIMITS, work, lambda: now[0])

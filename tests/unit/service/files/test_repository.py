@@ -18,11 +18,8 @@ from auctune.service.storage import Committer, Queries, open_store
 
 LIMITS = LimitsConfig(
     upload_bytes=1000,
-    uploads=8,
     files=8,
     stored_bytes=1000,
-    uploads_per_day=99,
-    upload_bytes_per_day=9999,
 )
 
 

@@ -26,7 +26,7 @@ from support.serving import SLOT_SECONDS
 from support.spot_zones import spot_zone
 from support.zones import made_up_profile
 
-EDGE_SITES = 'slots = 20\nchunk_mb = 0.1\nsites = [{ id = "north", capacity = { cpu = 2.0 } }]\n'
+EDGE_SITES = 'slots = 20\nsites = [{ id = "north", capacity = { cpu = 2.0 } }]\n'
 
 
 def test_each_kind_that_settings_may_name_is_one_that_can_be_opened() -> None:

@@ -17,7 +17,7 @@ from auctune.service.zones.core.job import Phase
 from auctune.service.zones.edge.state import SiteDatasets
 from auctune.service.zones.spot.zone import SpotSupply
 from auctune.spot.job import InstanceStart
-from support.edge_zones import TOKENS, MadeUpEdge
+from support.edge_zones import TOKENS, MadeUpEdge, edge_constants
 from support.zones import SAMPLE_TOKENS, MadeUpZone, made_up_profile
 
 
@@ -92,13 +92,11 @@ def spot_supply() -> SpotSupply:
         base="made-up",
         profile=made_up_profile(),
         spare=0.1,
-        start_seconds=0.0,
         market=unused,
         renting=unused,
         clock=SlotClock(0.0, 60.0, lambda: 0.0),
         num_slots=100,
         max_jobs=1,
-        n_min=1,
         n_max=4,
         table=None,
         overhead=InstanceStart(0.1),
@@ -121,6 +119,7 @@ def test_rented_instances_have_the_sum_of_the_work() -> None:
     assert found == pytest.approx(workload(DataSize(40, 40.0)) * rows / 40)
 
 
+@edge_constants()
 def test_sites_reserve_the_time_of_validation_in_each_slot() -> None:
     made = MadeUpEdge()
     plain = made.bid("a")

@@ -20,12 +20,11 @@ from auctune.engine.messages.ray import (
     NodeGone,
     ToNode,
 )
-from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.runtime.channel import HEARTBEAT_TIMEOUT, OnMessage
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.engine.runtime.nodes import NODE_WORKER, NodeSettings, node_workers
 from auctune.engine.runtime.ray.driver import ActorSpec, RemoteHandle
 from auctune.engine.runtime.ray.params import (
-    RayParams,
     check_ray,
     default_node_resource,
     resource_requirements,
@@ -155,30 +154,39 @@ class RayLauncher:
     Args:
         settings: of each node, by its id.
         work: folder of the nodes' tasks, which all machines see; distinguishes markets.
-        params: of the cluster.
+        address: of the cluster; None: one on this machine, which is started and stopped with the
+            market.
         resources: custom resources by node on an external cluster, where they are not the default
             ones.
         logs: folder that all machines see, for NODE.log, or None.
         lock: descriptor of a lock that the agent holds too, or None.
         module: of the nodes' worker.
 
+    Attributes:
+        lease_seconds: without an answer of a worker after which it is killed; one that is cut off
+            ends itself after twice that time.
+        missing_seconds: without a place on the cluster after which a node is lost until it has one.
+
     Raises:
         InputError: if Ray is not installed.
     """
+
+    lease_seconds = HEARTBEAT_TIMEOUT
+    missing_seconds = 15.0
 
     def __init__(
         self,
         settings: Mapping[str, NodeSettings],
         work: Path,
         *,
-        params: RayParams,
+        address: str | None,
         resources: Mapping[str, str] | None = None,
         logs: Path | None = None,
         lock: int | None = None,
         module: str = NODE_WORKER,
     ) -> None:
         check_ray("executor 'ray'")
-        is_external = params.address is not None
+        is_external = address is not None
         # On an external cluster, a node sees the one GPU that Ray gives it.
         settings = {
             node: replace(one, device="cuda")
@@ -197,7 +205,7 @@ class RayLauncher:
             node: resource_requirements(one, names[node], own_gpu=is_external)
             for node, one in settings.items()
         }
-        self._params = params
+        self._address = address
         self._logs = None if logs is None else logs.absolute()
         self._workers = node_workers(settings, self._logs, module)
         self._lock = lock
@@ -206,8 +214,8 @@ class RayLauncher:
         actor = ActorSpec.of(
             self._workers[node],
             self._needs[node],
-            lease_seconds=self._params.lease_seconds,
-            missing_seconds=self._params.missing_seconds,
+            lease_seconds=self.lease_seconds,
+            missing_seconds=self.missing_seconds,
             name=f"{self._market}:{node}",
         )
         while True:
@@ -217,16 +225,16 @@ class RayLauncher:
 
     def close(self) -> None:
         with _agents_lock:
-            agent = _agents.get(self._params.address)
+            agent = _agents.get(self._address)
             if agent is not None:
                 agent.users.discard(id(self))
                 if not agent.users:
-                    del _agents[self._params.address]
+                    del _agents[self._address]
                     agent.process.stop(_STOP_SECONDS)
 
     def _agent(self) -> RayAgent:
         """Return the agent, a new one if it has ended."""
-        address = self._params.address
+        address = self._address
         with _agents_lock:
             agent = _agents.get(address)
             if agent is None or agent.has_ended:
@@ -236,7 +244,7 @@ class RayLauncher:
                 argument = {
                     "address": address,
                     "work": str(self._work),
-                    "missing_seconds": self._params.missing_seconds,
+                    "missing_seconds": self.missing_seconds,
                 }
                 log = None if self._logs is None else self._logs / "ray.log"
                 agent = _agents[address] = RayAgent(argument, self._lock, log)

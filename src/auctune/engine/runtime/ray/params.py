@@ -1,12 +1,11 @@
-"""Settings of nodes on a Ray cluster: its address, timeouts, and the resources of a node."""
+"""Settings of nodes on a Ray cluster: its address, and the resources of a node."""
 
 from importlib.util import find_spec
 from typing import Annotated
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, StringConstraints
 
 from auctune.domain import InputError
-from auctune.engine.runtime.channel import HEARTBEAT_TIMEOUT
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.extras import install_command
 from auctune.schema import STRICT
@@ -18,31 +17,14 @@ _RESOURCE_EPSILON = 0.001
 
 ClusterAddress = Annotated[str, StringConstraints(pattern=r"^[^\s/:]+:[0-9]{1,5}$")]
 Resource = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$")]
-_Seconds = Annotated[float, Field(gt=0, le=10**9)]
 
 
 class RayParams(BaseModel):
-    """Table `ray` of settings with `executor = "ray"`."""
+    """Table `ray`: `HOST:PORT` of a cluster's head, of which this machine runs a node."""
 
     model_config = STRICT
 
-    address: ClusterAddress | None = Field(
-        default=None,
-        description="`HOST:PORT` of the cluster's head; this machine must run a Ray node of it. "
-        "Default: a cluster on this machine, one Ray node for each node, which is started and "
-        "stopped with the market",
-    )
-    lease_seconds: _Seconds = Field(
-        default=HEARTBEAT_TIMEOUT,
-        description="time without an answer of a node's worker after which it is killed, and its "
-        "slot starts on another one. A worker that is cut off ends itself after twice that time; "
-        "what it trains meanwhile cannot be saved",
-    )
-    missing_seconds: _Seconds = Field(
-        default=15.0,
-        description="time without a place on the cluster after which a node is lost until it has "
-        "one",
-    )
+    address: ClusterAddress | None = None
 
 
 def default_node_resource(node: str) -> str:

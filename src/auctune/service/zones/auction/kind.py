@@ -14,7 +14,7 @@ from auctune.engine.market.market_file import MarketFile
 from auctune.engine.runtime.local import LocalLauncher
 from auctune.engine.runtime.nodes import NodeSettings, node_workers
 from auctune.engine.runtime.ray.launcher import RayLauncher
-from auctune.engine.runtime.ray.params import RayParams, check_ray
+from auctune.engine.runtime.ray.params import check_ray
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.engine.runtime.worker import Launcher
 from auctune.numerics.jit import COMPILING
@@ -47,6 +47,9 @@ from auctune.service.zones.core.kind import (
 from auctune.service.zones.core.scheduler import MakeExecutor
 from auctune.service.zones.core.startup import StartupTask
 from auctune.service.zones.core.worker import BaseProfiles, DataDirs, ZoneDependencies
+
+SAMPLE_TOKENS = 64.0
+"""Unit in which a new zone prices work, in tokens; a zone keeps the one that its log has."""
 
 
 class ExecutorFactory(ABC):
@@ -93,20 +96,20 @@ class LocalExecutorFactory(ExecutorFactory):
 class RayExecutorFactory(ExecutorFactory):
     """Nodes are actors on a Ray cluster; some have a custom resource."""
 
-    params: RayParams
+    address: str | None
     resources: Mapping[str, str]
 
     def _launcher(
         self, settings: Mapping[str, NodeSettings], work: Path, logs: Path | None, lock: int | None
     ) -> Launcher:
         return RayLauncher(
-            settings, work, params=self.params, resources=self.resources, logs=logs, lock=lock
+            settings, work, address=self.address, resources=self.resources, logs=logs, lock=lock
         )
 
     @contextmanager
     def probe(self, node: str, settings: NodeSettings, work: Path) -> Iterator[StartNode | None]:
         # The nodes of a cluster that the service starts itself are this machine.
-        if self.params.address is None:
+        if self.address is None:
             yield None
             return
         launcher = self._launcher({node: settings}, work, None, None)
@@ -121,7 +124,7 @@ def executor_factory(entry: AuctionConfig | MarketFile) -> ExecutorFactory:
     if entry.executor == "local":
         return LocalExecutorFactory()
     resources = {node.id: node.resource for node in entry.nodes if node.resource is not None}
-    return RayExecutorFactory(entry.ray or RayParams(), resources)
+    return RayExecutorFactory(None if entry.ray is None else entry.ray.address, resources)
 
 
 class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]):
@@ -143,7 +146,6 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
             shared.files,
             builtin,
             external,
-            entry.quote_seconds,
             shared.now,
         )
 
@@ -156,7 +158,6 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
             "slots": settings["cluster"]["slots"],
             "slot_seconds": settings["cluster"]["slot_seconds"],
             "nodes": settings["cluster"]["nodes"],
-            "sample_tokens": settings["sample_tokens"],
             "auction.mechanism": settings["mechanism"],
             **{f"auction.{key}": value for key, value in sorted(settings["settings"].items())},
         }
@@ -231,7 +232,7 @@ def auction_record(entry: AuctionConfig, profiles: BaseProfiles, now: float) -> 
         "profiles": {name: _sold_profile(entry, profiles, name).to_json() for name in profiles},
         "mechanism": mechanism,
         "settings": mechanism_settings,
-        "sample_tokens": entry.sample_tokens,
+        "sample_tokens": SAMPLE_TOKENS,
     }
     return created_record(entry, settings, epoch)
 
@@ -254,7 +255,7 @@ def _cluster(entry: AuctionConfig, profiles: BaseProfiles, energy: EnergyForecas
     for name in entry.node_types:
         profile = _sold_profile(entry, profiles, name)
         node_types[name] = NodeType(
-            compute=profile.compute(entry.slot_seconds, entry.sample_tokens),
+            compute=profile.compute(entry.slot_seconds, SAMPLE_TOKENS),
             memory_gb=profile.memory_gb / entry.nodes_per_device(name),
             energy_cost=tuple(energy(name, slot) for slot in range(entry.num_slots)),
         )
@@ -278,7 +279,7 @@ def training_settings(entry: AuctionConfig, node_type: str, dirs: DataDirs) -> N
     """Return the settings of a node's process, apart from those that a measurement tunes."""
     of_type = entry.node_types[node_type]
     settings = node_settings(entry, dirs, of_type.device, entry.mode)
-    return replace(settings, num_devices=of_type.devices, backend=entry.backend)
+    return replace(settings, num_devices=of_type.devices)
 
 
 def _tuned(settings: NodeSettings, base: BaseFacts) -> NodeSettings:

@@ -35,6 +35,10 @@ from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)
 
+MEASURE_SECONDS, TINY_MEASURE_SECONDS = 60.0, 20.0
+"""Time limit for measuring a device, without loading the base. On an idle core the toy takes less;
+on a busy machine there are fewer rounds."""
+
 C = TypeVar("C", bound=ZoneConfig)
 Z = TypeVar("Z", bound=Zone[Any, Any])
 M = TypeVar("M", bound=ZoneModel[Any, Any])
@@ -236,7 +240,7 @@ def node_settings(
         mode=mode,
         threads=entry.worker_threads,
         niceness=entry.niceness,
-        measure_seconds=entry.measure_seconds,
+        measure_seconds=TINY_MEASURE_SECONDS if entry.base == "tiny" else MEASURE_SECONDS,
         gradient_checkpointing=entry.gradient_checkpointing,
     )
 

@@ -38,14 +38,16 @@ SITE = "site"
 class EdgeLoader(LanguageZoneLoader[EdgeConfig, EdgeZone, EdgeModel]):
     """Loads an edge zone."""
 
-    fixed_settings = (
-        "base", "slot_seconds", "slots", "sites", "traffic_mb_per_slot", "chunk_mb", "pricing",
-    )  # fmt: skip
+    fixed_settings = ("base", "slot_seconds", "slots", "sites", "traffic_mb_per_slot")
 
     def _select_fixed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        # What is recorded as the MB of a chunk follows from both settings; see `moved_mb`.
-        rows_move = settings["chunk_mb"] <= settings["traffic_mb_per_slot"]
-        return {"rows_move": rows_move, **super()._select_fixed(settings)}
+        # By the MB that is recorded for a chunk; see `moved_mb`. Its size, and what else prices
+        # follow from, were settings once: a zone keeps what its log has.
+        return {
+            **super()._select_fixed(settings),
+            "rows_move": settings["chunk_mb"] <= settings["traffic_mb_per_slot"],
+            "pricing.reserve_value": settings["pricing"]["worth"],
+        }
 
     def _current_settings(self) -> dict[str, Any]:
         return edge_record(self.entry, self.dependencies.now())

@@ -2,9 +2,9 @@
 
 A bid becomes an `EdgeJob`:
 
- D^r        ceil(rows at r / rows that fit into `chunk_mb`); a token counts 4 bytes
+ D^r        ceil(rows at r / rows that fit into `CHUNK_MB`); a token counts 4 bytes
  P          (slot (1 - headroom) - V) / seconds of an epoch of the largest chunk: its micro-batches
-            as the device profile says, and its share of the batches' `step_seconds`
+            as the device profile says, and its share of the batches' `STEP_SECONDS`
  V          seconds in which one worker evaluates the validation data, at the end of each slot
  lambda     MB of the adapter, twice for each micro-batch that a worker processes in a slot: its
             weights and its gradient
@@ -21,11 +21,14 @@ from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams, SlotPlan
 from auctune.engine.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
-from auctune.service.config.edge import EdgeConfig
+from auctune.service.config.edge import CHUNK_MB, EdgeConfig
 from auctune.service.jobs.terms import to_rfc3339
 from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch
 from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.edge.state import SiteDatasets
+
+STEP_SECONDS = 0.01
+"""Latency of an optimizer step: to the workers and back."""
 
 _TOKEN_BYTES = _PARAMETER_BYTES = 4
 # Of a slot without its headroom: validation in each slot must leave time to train.
@@ -104,7 +107,9 @@ class EdgeSupply:
     def chunk_rows(self, facts: SiteDatasets) -> int:
         """Return the number of rows that fit into a chunk."""
         row_bytes = _TOKEN_BYTES * facts.size.mean_tokens
-        return max(1, math.floor(self.entry.chunk_mb * 1e6 / row_bytes))
+        # Of chunks that may move the size is recorded: their traffic is priced by it.
+        chunk_mb = self.market.chunk_mb if self.entry.rows_move else CHUNK_MB
+        return max(1, math.floor(chunk_mb * 1e6 / row_bytes))
 
     def job(self, bid: EdgeBid, slot: int, speed: float = 1.0) -> tuple[EdgeJob, int]:
         """Return a bid as the mechanism sees it, and the last slot that ends by its deadline.
@@ -130,23 +135,32 @@ class EdgeSupply:
             place = _REQUEST_FIELDS.get(error.place, error.place)
             raise InputError(place, error.found, error.expected) from None
 
-    def rate(self, training: Training, facts: SiteDatasets) -> float:
-        """Return the chunks that a worker passes through once in a slot, by its profile."""
+    def rate(self, training: Training, facts: SiteDatasets, chunks: Mapping[str, int]) -> float:
+        """Return the chunks that a worker passes through once in a slot, by its profile.
+
+        `chunks` is their number by site.
+        """
         seconds = self._usable_seconds - self._validation_seconds(training, facts)
-        return seconds / self._chunk(training, facts)[1]
+        return seconds / self._chunk(training, facts, chunks)[1]
 
     def slot_share(
-        self, training: Training, facts: SiteDatasets, part: SlotPlan, done: float = 1.0
+        self,
+        training: Training,
+        facts: SiteDatasets,
+        chunks: Mapping[str, int],
+        part: SlotPlan,
+        done: float = 1.0,
     ) -> float:
         """Return the share of a slot that a part of a plan takes by the profile.
 
-        If less than all of its rows are `done`, as a share, nothing was validated.
+        If less than all of its rows are `done`, as a share, nothing was validated; `chunks` as of
+        `rate`.
         """
         passes = max(
             training.epochs * chunks / part.workers[site]
             for site, chunks in part.chunks_by_site.items()
         )
-        seconds = done * passes * self._chunk(training, facts)[1]
+        seconds = done * passes * self._chunk(training, facts, chunks)[1]
         if done >= 1.0:
             seconds += self._validation_seconds(training, facts)
         return seconds / self._usable_seconds
@@ -156,13 +170,14 @@ class EdgeSupply:
         check_batch(training, facts.size)
         check_adapter(training, self.profile, self.profile.memory_gb - self.profile.base_memory_gb)
         self._check_validation(training, facts)
-        rate = self.rate(training, facts) * speed
-        num_micro_batches, _ = self._chunk(training, facts)
+        chunks = self._chunks(facts)
+        rate = self.rate(training, facts, chunks) * speed
+        num_micro_batches, _ = self._chunk(training, facts, chunks)
         job = EdgeJob(
             id=bid.job,
             arrival=first,
             epochs=training.epochs,
-            chunks=self._chunks(facts),
+            chunks=chunks,
             worker=entry.worker,
             server=entry.server,
             chunks_per_worker_slot=rate,
@@ -177,16 +192,18 @@ class EdgeSupply:
         size = self.chunk_rows(facts)
         return {site: math.ceil(count / size) for site, count in facts.samples.items()}
 
-    def _chunk(self, training: Training, facts: SiteDatasets) -> tuple[int, float]:
+    def _chunk(
+        self, training: Training, facts: SiteDatasets, chunks: Mapping[str, int]
+    ) -> tuple[int, float]:
         """Return the micro-batches of the largest chunk, and the seconds of an epoch of it."""
-        chunks, micro_batch = self._chunks(facts), self.micro_batch(training)
+        micro_batch = self.micro_batch(training)
         rows = max(
             math.ceil(facts.samples[site] / count) for site, count in chunks.items() if count
         )
         # Short micro-batches are where a chunk ends, and where one is split between two batches.
         parts = math.ceil(rows / micro_batch)
         parts += math.ceil(rows / training.batch_size) if rows % micro_batch else 0
-        step_seconds = self.entry.step_seconds / training.batch_size
+        step_seconds = STEP_SECONDS / training.batch_size
         row_seconds = self._row_seconds(training, facts.size, rows / parts)
         return parts, rows * (row_seconds + step_seconds)
 
@@ -218,7 +235,7 @@ class EdgeSupply:
         """Return the seconds of a worker for a row in micro-batches of so many rows on average.
 
         Each takes a pass, and its gradient is copied and sent, which is taken to cost what a step
-        does; `step_seconds` is what the server takes beside.
+        does; `STEP_SECONDS` is what the server takes beside.
         """
         batch = self.profile.batch(training, size, micro_batch)
         return size.mean_tokens / self.profile.tokens_per_second(batch)

@@ -402,7 +402,10 @@ class EdgeZone(PlanZone):
         elif seconds:
             due = job.total_rows * part.chunks / job.job.num_chunks
             done = 1.0 if late_rows is None else late_rows / due
-            reached = self.supply.slot_share(job.training, job.facts, part, done) / duration
+            reached = (
+                self.supply.slot_share(job.training, job.facts, job.job.chunks, part, done)
+                / duration
+            )
             if not is_late and duration <= 1.0:
                 reached = max(reached, previous)
         self.speed.record_slot(reached)
@@ -419,7 +422,8 @@ class EdgeZone(PlanZone):
         part = job.slot_plan(slot)
         if part is None or slot >= job.deadline_slot:
             return []
-        share = self.supply.slot_share(job.training, job.facts, part) / self.speed.speed
+        share = self.supply.slot_share(job.training, job.facts, job.job.chunks, part)
+        share /= self.speed.speed
         needed = (1 - MAX_SHORTFALL) * share * self.clock.slot_seconds
         if self.clock.now() + needed <= self.clock.slot_end(slot + 1):
             return []
@@ -480,7 +484,7 @@ class EdgeZone(PlanZone):
 
         None if they are not fewer than those sold by more than `MAX_SHORTFALL`.
         """
-        rate = self.speed.speed * self.supply.rate(job.training, job.facts)
+        rate = self.speed.speed * self.supply.rate(job.training, job.facts, job.job.chunks)
         return rate if rate < (1 - MAX_SHORTFALL) * job.job.chunks_per_worker_slot else None
 
     def _can_wait(self, job: EdgeJobState) -> bool:

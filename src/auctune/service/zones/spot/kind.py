@@ -25,7 +25,7 @@ from auctune.service.zones.core.worker import BaseProfiles, DataDirs
 from auctune.service.zones.spot.gateway import SpotGateway
 from auctune.service.zones.spot.state import SpotModel, SpotState, empty_model, learned_pace
 from auctune.service.zones.spot.worker import SpotWorker
-from auctune.service.zones.spot.zone import SpotSupply, SpotZone, load_market
+from auctune.service.zones.spot.zone import MIN_INSTANCES, SpotSupply, SpotZone, load_market
 
 INSTANCE = "instance"
 """Node type of a spot zone: all its instances are alike."""
@@ -73,13 +73,11 @@ def build_supply(
         base=entry.base,
         profile=base.profile,
         spare=entry.headroom,
-        start_seconds=entry.start_seconds,
         market=market,
         renting=entry.renting,
         clock=clock,
         num_slots=entry.num_slots,
         max_jobs=entry.max_jobs,
-        n_min=entry.n_min,
         n_max=entry.n_max,
         table=_scaling(entry),
         overhead=entry.overhead,
@@ -106,7 +104,7 @@ class SpotKind(ZoneKind[SpotConfig]):
                 deadline=1,
                 hard_factor=1.0,
                 value=1.0,
-                n_min=entry.n_min,
+                n_min=MIN_INSTANCES,
                 n_max=entry.n_max,
                 table=_scaling(entry),
                 **overhead_fields(entry.overhead),
@@ -149,7 +147,7 @@ def _scaling(entry: SpotConfig) -> tuple[float, ...] | None:
 
 def _compile_kernels(supply: SpotSupply) -> None:
     """Make an estimate, so that no request waits for kernels to be compiled or loaded."""
-    pace, clock = learned_pace((), (), 0.0), supply.clock
+    pace, clock = learned_pace((), ()), supply.clock
     slots = supply.slot_range(clock.slot_start(4), 0, clock.slot_start(1))
     if slots:
         worth = JobValue(None, clock.slot_end(slots[-1]), clock.slot_end(slots[-1]))

@@ -42,6 +42,9 @@ from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker
 from auctune.service.zones.spot.state import CAP_REACHED, ProcessReady, SpotEventType, SpotJobState
 from auctune.service.zones.spot.zone import SpotSupply, SpotZone
 
+CHECKPOINT_SECONDS = 30.0
+"""Between checkpoints within a slot; there is always one at its end."""
+
 OnSpotMessage = Callable[[str, SpotReply], Future[bool]]
 """Records a message of a job's process; returns whether the job is still open, once it is on disk.
 """
@@ -214,8 +217,7 @@ class JobProcessPool:
             slot_seconds=supply.clock.slot_seconds,
             market_slot_seconds=entry.replayed_seconds,
             cap=float(job.meter.cap) / job.unit_price,
-            warm=entry.prefork,
-            saved_every=entry.checkpoint_seconds,
+            saved_every=CHECKPOINT_SECONDS,
             ray=entry.cluster,
         )
 

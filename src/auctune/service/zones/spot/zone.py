@@ -46,6 +46,9 @@ from auctune.service.zones.spot.state import (
 )
 from auctune.spot.job import DEFAULT_VALUE, InstanceStart, Overhead
 
+MIN_INSTANCES = 1
+"""Of a job while it runs: each instance holds the whole base."""
+
 
 def load_market(entry: SpotConfig) -> LoopedTrace:
     """Read the market that a zone replays; errors name the file or the key."""
@@ -66,10 +69,9 @@ class SpotSupply:
     Attributes:
         profile: device profile of an instance.
         spare: share of an instance's speed that estimates leave out.
-        start_seconds: assumed start time of a job's process until one has been observed.
         renting: policy and forecast by which jobs rent.
         num_slots: horizon of deadlines, in slots.
-        n_min, n_max, table, overhead: of every job; see `SpotJobSpec`.
+        n_max, table, overhead: of every job; see `SpotJobSpec`.
         micro_batch: rows of a micro-batch.
         unit_cost, unit_price: cost of an on-demand instance for a slot to the service, and its
             price to owners.
@@ -78,13 +80,11 @@ class SpotSupply:
     base: str
     profile: Profile
     spare: float
-    start_seconds: float
     market: LoopedTrace
     renting: SpotStrategy
     clock: SlotClock
     num_slots: int
     max_jobs: int
-    n_min: int
     n_max: int
     table: tuple[float, ...] | None
     overhead: Overhead | InstanceStart
@@ -128,7 +128,7 @@ class SpotSupply:
             deadline=len(slots),
             hard_factor=1.0 + max(0.0, worth.zero_at - worth.deadline) / length,
             value=value,
-            n_min=self.n_min,
+            n_min=MIN_INSTANCES,
             n_max=self.n_max,
             table=self.table,
             **overhead_fields(self.overhead),
@@ -208,7 +208,7 @@ class SpotZone(RentalZone[SpotBid]):
     @property
     def pace(self) -> Pace:
         """Start time and speeds that its next job is planned with."""
-        return learned_pace(self.state.starts, self.state.speeds, self.rental.start_seconds)
+        return learned_pace(self.state.starts, self.state.speeds)
 
     def begin_slot(self, slot: int) -> None:
         # Instances are chosen by the market as the slot begins.

@@ -28,6 +28,10 @@ NODE_TYPE = "pool"
 """Node type of a timeshare zone: all its jobs share one pool."""
 
 
+NUM_SLOTS = 10_080
+"""Slots ahead that a deadline may be."""
+
+
 class TimeshareLoader(LanguageZoneLoader[TimeshareConfig, TimeshareZone, TimeshareModel]):
     """Loads a timeshare zone."""
 
@@ -56,7 +60,7 @@ class TimeshareLoader(LanguageZoneLoader[TimeshareConfig, TimeshareZone, Timesha
 
     def _gateway(self, actor: ZoneActor[TimeshareZone]) -> TimeshareGateway:
         entry = self.entry
-        context = self._gateway_context(actor, entry.slots, share=1.0)
+        context = self._gateway_context(actor, NUM_SLOTS, share=1.0)
         profile, memory_gb = self._base.profile, entry.memory_gb
         if memory_gb is None:
             memory_gb = profile.memory_gb - profile.base_memory_gb

@@ -64,9 +64,9 @@ def test_memory_is_divided_among_the_nodes_of_one_device_alone() -> None:
 
 def test_nodes_compute_as_the_settings_of_their_zone_say(tmp_path: Path) -> None:
     for given, every in ((True, 1), (2, 2), (False, 0)):
-        entry = AuctionConfig.model_validate({"backend": "bmm", "gradient_checkpointing": given})
+        entry = AuctionConfig.model_validate({"gradient_checkpointing": given})
         settings = training_settings(entry, entry.nodes[0].type, DataDirs(tmp_path, tmp_path))
-        assert (settings.backend, settings.gradient_checkpointing) == ("bmm", every)
+        assert (settings.backend, settings.gradient_checkpointing) == ("auto", every)
         assert type(settings.gradient_checkpointing) is int
     settings = training_settings(AuctionConfig(), entry.nodes[0].type, DataDirs(tmp_path, tmp_path))
     assert (settings.backend, settings.gradient_checkpointing) == ("auto", 0)

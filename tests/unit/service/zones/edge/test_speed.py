@@ -22,7 +22,7 @@ def events(made: MadeUpEdge, kind: str) -> list[ZoneEvent]:
 def seconds_of(made: MadeUpEdge, order: SlotRequest, speed: float) -> float:
     """Seconds of a slot on sites of a speed relative to their profile."""
     job = made.zone.state.jobs[order.job.id]
-    share = made.zone.supply.slot_share(job.training, job.facts, order.part)
+    share = made.zone.supply.slot_share(job.training, job.facts, job.job.chunks, order.part)
     return share * SLOT_SECONDS / speed
 
 

@@ -89,21 +89,25 @@ def test_each_admitted_plan_keeps_all_constraints_with_all_others() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 7, 20])
-def test_the_time_that_is_sold_is_enough_for_the_batches_of_short_chunks(rows: int) -> None:
-    made = MadeUpEdge(edge_entry(chunk_mb=rows * 4 * TOKENS / 1e6, step_seconds=0.3))
+def test_the_time_that_is_sold_is_enough_for_the_batches_of_short_chunks(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auctune.service.config.edge.CHUNK_MB", rows * 4 * TOKENS / 1e6)
+    monkeypatch.setattr("auctune.service.zones.edge.supply.STEP_SECONDS", step_seconds := 0.3)
+    made = MadeUpEdge()
     supply = replace(made.zone.supply, profile=replace(slow_profile(), step_seconds=0.2))
     samples = {"a": 6 * rows + 1, "b": rows}
     job, _ = supply.job(made.bid("job", samples=samples), made.zone.state.slot)
     training, slot_seconds = made.bid("job").training, SLOT_SECONDS * (1 - made.entry.headroom)
     for count in range(1, 7):
         # The last batch of an epoch may have few rows.
-        seconds = -made.entry.step_seconds
+        seconds = -step_seconds
         sizes = dict.fromkeys(range(count), math.ceil(samples["a"] / job.chunks["a"]))
         for batch in slot_batches(1, training.batch_size, 4, sizes, 1):
             size = made.bid("job").facts.size
             parts = [supply.profile.batch(training, size, part.num_rows) for part in batch]
             passes = [supply.profile.batch_seconds(part) for part in parts]
-            seconds += made.entry.step_seconds + sum(passes)
+            seconds += step_seconds + sum(passes)
         assert seconds <= count / job.chunks_per_worker_slot * slot_seconds * (1 + 1e-9)
 
 
