@@ -191,27 +191,25 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
     def _view(self, zone: EdgeZone, job_name: JobName) -> ZoneView:
         zone.begin_slots()
         eris, clock, first = zone.eris, zone.clock, zone.state.slot
-        market, prices = eris.market, eris.prices(first)
-        price, used = prices.beta.tolist(), eris.ledger.used.tolist()
+        market, ledger, prices = eris.market, eris.ledger, eris.prices(first)
         states = {one.id: "lost" if one.id in zone.state.lost else "up" for one in market.sites}
-        # Indices [site, type], name and capacity of the devices that sites have.
-        devices = [
-            (s, t, with_state(f"{site.id} {name}", states[site.id]), site.capacity[name])
-            for s, site in enumerate(market.sites)
-            for t, name in enumerate(market.types)
-            if site.capacity.get(name)
-        ]
-        sold = price_section(
+        has = ledger.capacity > 0
+        devices = price_section(
             "Devices",
             "Price per device and slot, and share of each site's devices in use.",
             "site",
-            [name for *_, name, _ in devices],
-            [[row[s][t] for s, t, *_ in devices] for row in price],
-            [[row[s][t] / capacity for s, t, _, capacity in devices] for row in used],
+            [
+                with_state(f"{site.id} {name}", states[site.id])
+                for site in market.sites
+                for name in market.types
+                if site.capacity.get(name)
+            ],
+            prices.beta[:, has].tolist(),
+            (ledger.used[:, has] / ledger.capacity[has]).tolist(),
             first,
             clock,
         )
-        moved = zip(prices.alpha.tolist(), eris.ledger.traffic.tolist(), strict=True)
+        moved = zip(prices.alpha.tolist(), ledger.traffic.tolist(), strict=True)
         traffic = Section(
             "Traffic between sites",
             f"Price per MB, and MB of the {market.traffic_mb_per_slot:g} that a slot has.",
@@ -249,7 +247,7 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
                 for job in zone.state.jobs.values()
             ),
         )
-        return ZoneView((sold, traffic, sites, jobs))
+        return ZoneView((devices, traffic, sites, jobs))
 
 
 def offer_line(line: EdgeMenuLine) -> OfferLine[EdgeMenuLine]:

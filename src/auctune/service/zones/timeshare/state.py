@@ -193,7 +193,7 @@ class TargetProgress:
     Attributes:
         deadline_unit, best_loss, share, verdict: see `TimeshareJob`.
         finish_unit: `finish` of the job.
-        pool_seconds: that it has trained.
+        pool_seconds: that it has trained; the integer 0 before the first.
         curve: batches and loss; a point of a long curve stands for several units.
     """
 
@@ -203,7 +203,7 @@ class TargetProgress:
     share: float
     finish_unit: float | None
     verdict: str | None
-    pool_seconds: float
+    pool_seconds: int | float
     curve: list[tuple[int, float]]
 
 
