@@ -314,7 +314,7 @@ class Served:
                 "steps": rows // 8,
                 "losses": [[rows // 8, rows, rows * 40, 2.5 / (1 + rows), 0.5]],
                 "state": "suspended",
-                "note": None,
+                "note": "",
                 "validation": [],
             }
             body = {"node": found.cells[0].node, "slot": found.cells[0].slot, "seconds": 1.0}
@@ -377,6 +377,7 @@ def serving(
     All its zones have one base, if one is given. With a cache of bases, jobs are trained, by the
     machine's clock; with `bases`, that of models that answer, nothing is.
     """
+    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     ready: Future[Served] = Future()
     thread = threading.Thread(
@@ -406,6 +407,7 @@ def serving(
         served.close_clients()
         served.loop.call_soon_threadsafe(served.app.state.stop)
         thread.join()
+        structlog.configure(**before)
 
 
 def _node_types(zone: ZoneConfig) -> Iterable[str]:

@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, Entry] = {
     "cancel": Entry("jobs:cancel", "Cancel a job; nothing is refunded."),
     "pause": Entry("jobs:pause", "Pause a job: release its future slots."),
     "resume": Entry("jobs:resume", "Resume a paused job in new slots, free of charge."),
-    "prices": Entry("zones:prices", "Show a zone's prices and utilization by slot; for operators."),
+    "prices": Entry("zones:prices", "Show a zone's prices, use and jobs; for operators."),
     "ledger": Entry("ledger:ledger", "Show your balance and payments."),
     "run": Entry("run:run", "Run a market file without a service: decide, train, export."),
     "simulate": Entry("simulate:simulate", "Simulate a market under one mechanism or several."),
