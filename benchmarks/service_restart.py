@@ -23,7 +23,7 @@ from auctune.domain import write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.engine.base_place import base_cache
 from auctune.service.accounts.budgets import BudgetTracker
-from auctune.service.accounts.limits import JobQuota
+from auctune.service.accounts.limits import OpenJobs
 from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import read_config
@@ -59,7 +59,7 @@ def make_log(config: Path, data: Path, count: int, snapshot_after: int | None) -
         bind(store.writer, data, store.label)
         directory = AccountRegistry(store.reader, committer, time.time)
         spending = BudgetTracker(directory, time.time, store.reader)
-        open_jobs = JobQuota(count)
+        open_jobs = OpenJobs(count)
         recorder = LogWriter(committer, spending, open_jobs, Metrics(open_jobs), Notifier())
         clock = SlotClock(record["epoch"], record["slot_seconds"], time.time)
         supply = build_supply(entry, record)

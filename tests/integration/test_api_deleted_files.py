@@ -81,7 +81,7 @@ def at_start(served: Served) -> bool:
     """Whether ada has no open job, and nothing was charged or set aside."""
     with served.http() as http:
         left = Decimal(http.get("/v1/ledger").json()["budget_remaining"])
-    return left == 1000 and not served.service.open_jobs.open_jobs("ada")
+    return left == 1000 and not served.service.open_jobs.jobs_of("ada")
 
 
 @KINDS

@@ -567,7 +567,7 @@ def test_a_job_that_cannot_be_decided_on_by_a_mistake_of_ours_fails_and_costs_no
     failed = served.wait_for(lambda: client.fine_tuning.jobs.retrieve(job), "failed")
     assert failed.error is not None
     assert failed.error.code == "internal"
-    assert not served.service.open_jobs.open_jobs("unlucky")
+    assert not served.service.open_jobs.jobs_of("unlucky")
     with served.http(key) as http:
         assert float(http.get("/v1/ledger").json()["balance"]) == 0
 

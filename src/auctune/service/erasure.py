@@ -118,7 +118,7 @@ async def erase(service: Service, user: str) -> dict[str, int]:
 
     With open jobs, nothing is erased and StillOpenError is raised.
     """
-    if service.open_jobs.open_jobs(user):
+    if service.open_jobs.jobs_of(user):
         raise StillOpenError("this user has open jobs; cancel them first")
     keys = [key.id for key in service.accounts.all_keys() if key.user == user]
     for key in keys:

@@ -8,7 +8,7 @@ import orjson
 
 from auctune.domain.money import STEP
 from auctune.service.accounts.budgets import BudgetAlert, BudgetTracker
-from auctune.service.accounts.limits import OPEN, JobQuota
+from auctune.service.accounts.limits import OPEN, OpenJobs
 from auctune.service.integrations.wandb_logger import NEW_RUNS, mark_runs
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
@@ -34,7 +34,7 @@ class LogWriter:
         self,
         committer: Committer,
         spending: BudgetTracker,
-        open_jobs: JobQuota,
+        open_jobs: OpenJobs,
         metrics: Metrics,
         notifier: Notifier,
     ) -> None:

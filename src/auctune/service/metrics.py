@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.metrics_core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from auctune.service.accounts.limits import JobQuota
+from auctune.service.accounts.limits import OpenJobs
 from auctune.service.request_scope import Use
 from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.storage.queries import Effects
@@ -33,7 +33,7 @@ class Metrics:
         used: what the requests of each user have used.
     """
 
-    def __init__(self, open_jobs: JobQuota, used: Mapping[str, Use] = NOTHING_USED) -> None:
+    def __init__(self, open_jobs: OpenJobs, used: Mapping[str, Use] = NOTHING_USED) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_UseByUser(used))
         self._requests = Counter(

@@ -19,8 +19,8 @@ from auctune.engine.base_facts import Alone, BaseFacts, Report, at_once
 from auctune.engine.data.client import DataClient
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.limits import (
-    JobQuota,
     LateResponses,
+    OpenJobs,
     OpenLimiter,
     StoredOpenJob,
     TokenBuckets,
@@ -53,11 +53,11 @@ from auctune.service.jobs.idempotency import IdempotencyStore
 from auctune.service.jobs.quotes import QuoteStore
 from auctune.service.metrics import Metrics
 from auctune.service.notifier import Notifier
-from auctune.service.router import SubmissionService
 from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBatch, tables
 from auctune.service.storage.batch import StoreError
 from auctune.service.storage.committer import durable
 from auctune.service.storage.queries import JobReadModel, read_values
+from auctune.service.submissions import SubmissionService
 from auctune.service.tasks import TaskSet
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.actor import ZoneActor
@@ -164,7 +164,7 @@ class Service:
     idempotency: IdempotencyStore
     quotes: QuoteStore
     submissions: SubmissionService
-    open_jobs: JobQuota
+    open_jobs: OpenJobs
     explanations: ExplanationService
     webhooks: WebhookDispatcher
     wandb: WandbLogger
@@ -391,7 +391,7 @@ async def build_service(
     spending = BudgetTracker(accounts, now, store.reader)
     stored_jobs = load_open_jobs(store.reader)
     _warn_of_closed_zones(stored_jobs, {zone.name for zone in config.zones})
-    open_jobs = JobQuota(limits.open_jobs, ((job.owner, job.id) for job in stored_jobs))
+    open_jobs = OpenJobs(limits.open_jobs, ((job.owner, job.id) for job in stored_jobs))
     bids, bid_bytes = _daily(limits.bids_per_day), _daily(BID_BYTES_PER_DAY)
     for bid in stored_bids(store.reader, now() - DAY):
         bids.count_earlier(bid.owner, now() - bid.at)

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from auctune.service.accounts.budgets import BudgetTracker
-from auctune.service.accounts.limits import JobQuota
+from auctune.service.accounts.limits import OpenJobs
 from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.event_writer import LogWriter
 from auctune.service.metrics import Metrics
@@ -141,7 +141,7 @@ def open_log(folder: Path) -> Iterator[tuple[Store, LogWriter]]:
         InputError: if it is damaged, or of another release.
     """
     with _without_service_log(), open_store(folder) as store, Committer(store) as committer:
-        quota = JobQuota(sys.maxsize)
+        quota = OpenJobs(sys.maxsize)
         accounts = AccountRegistry(store.reader, committer)
         budgets = BudgetTracker(accounts, lambda: 0.0, store.reader)
         yield store, LogWriter(committer, budgets, quota, Metrics(quota), Notifier())

@@ -36,7 +36,7 @@ class QuotaExceededError(AuctuneError):
         self.retry_after = retry_after
 
 
-class JobQuota:
+class OpenJobs:
     """Limit on the open jobs of each user; `held` are the (owner, job) open now. Thread-safe."""
 
     def __init__(self, limit: int, held: Iterable[tuple[str, str]] = ()) -> None:
@@ -52,7 +52,7 @@ class JobQuota:
         with self._lock:
             return sum(map(len, self._open.values()))
 
-    def open_jobs(self, owner: str) -> frozenset[str]:
+    def jobs_of(self, owner: str) -> frozenset[str]:
         with self._lock:
             return frozenset(self._open.get(owner, ()))
 

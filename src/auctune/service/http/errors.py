@@ -24,8 +24,8 @@ from auctune.service.http.schemas import ErrorBody
 from auctune.service.http.serializers import quote_view
 from auctune.service.inference.catalog import ModelNotFoundError
 from auctune.service.jobs.quotes import QuoteChangedError
-from auctune.service.router import ZonePausedError
 from auctune.service.storage.batch import StoreError
+from auctune.service.submissions import ZonePausedError
 from auctune.service.zones.core.actor import ZoneUnavailableError
 from auctune.service.zones.core.clock import ClockError
 

@@ -78,10 +78,6 @@ def job_view(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock
         "integrations": request.get("integrations"),
         "metadata": request["metadata"],
         "market": {
-            "start_from": request["start_from"],
-            "metered": None,
-            "target": None,
-            "edge": None,
             **projection.market(row, clock),
             "alternatives": [_alternative(one) for one in request.get("alternatives", ())],
             "default_terms": request.get("default_terms", {}),

@@ -82,23 +82,11 @@ def job_of(event: ZoneEvent) -> str:
     return event.job
 
 
-SNAPSHOT_VERSION = 9
-"""Version of the states in snapshots: raised with any change of a state or of its reducers."""
-
 Upcast = Callable[[Record], Record]
 
 
 def _charge_without_fraction(body: Record) -> Record:
     return {"carried": None, **body}
-
-
-def _state_without_squares(state: Record) -> Record:
-    # Sizes of data have them by default.
-    return state
-
-
-def _state_without_fractions(state: Record) -> Record:
-    return {"fractions": {}, **state}
 
 
 EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
@@ -112,14 +100,6 @@ EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
 }
 """By version, and by the type of events whose body changed: from that version to the next."""
 
-SNAPSHOT_UPCASTS: Mapping[int, Upcast] = {
-    7: _state_without_fractions,
-    8: _state_without_squares,
-}
-"""By version: from the state in a snapshot of that version to the next. A snapshot of a version
-that no chain of steps leads from is skipped, and the log is folded: the other way to change states.
-"""
-
 
 def upcast_event(version: int, type_: str, body: bytes) -> bytes:
     """Return the body of an event as this version has it."""
@@ -128,22 +108,6 @@ def upcast_event(version: int, type_: str, body: bytes) -> bytes:
         if step is not None:
             body = orjson.dumps(step(orjson.loads(body)))
     return body
-
-
-def upcast_snapshot(state: Record) -> Record:
-    """Return the state of a snapshot as this version has it, without its version.
-
-    Raises:
-        ValueError: if it is of a version that is not known here; the log holds all of it.
-    """
-    state = dict(state)
-    version = state.pop("version", None)
-    while version != SNAPSHOT_VERSION:
-        if version not in SNAPSHOT_UPCASTS:
-            raise ValueError(f"snapshot of version {version}, expected {SNAPSHOT_VERSION}")
-        state = SNAPSHOT_UPCASTS[version](state)
-        version += 1
-    return state
 
 
 def check_version(place: str, version: int) -> None:

@@ -7,7 +7,7 @@ folded. The body is compressed, behind a checksum of the uncompressed state.
 import json
 import re
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,15 +17,53 @@ from sqlalchemy import Engine, select
 from auctune.domain import InputError, read_snapshot
 from auctune.service.identifiers import JOB_ID
 from auctune.service.storage.batch import OnDone, WriteBatch, noop
+from auctune.service.storage.event_log import Record, Upcast
 from auctune.service.storage.tables import snapshots
 
 KEPT = 3
 """Snapshots of a zone that are kept."""
+SNAPSHOT_VERSION = 9
+"""Version of the states in snapshots: raised with any change of a state or of its reducers."""
+
 _JOB = re.compile(JOB_ID)
 
 _log = structlog.get_logger(__name__)
 
 State = TypeVar("State")
+
+
+def _state_without_squares(state: Record) -> Record:
+    # Sizes of data have them by default.
+    return state
+
+
+def _state_without_fractions(state: Record) -> Record:
+    return {"fractions": {}, **state}
+
+
+SNAPSHOT_UPCASTS: Mapping[int, Upcast] = {
+    7: _state_without_fractions,
+    8: _state_without_squares,
+}
+"""By version: from the state in a snapshot of that version to the next. A snapshot of a version
+that no chain of steps leads from is skipped, and the log is folded: the other way to change states.
+"""
+
+
+def upcast_snapshot(state: Record) -> Record:
+    """Return the state of a snapshot as this version has it, without its version.
+
+    Raises:
+        ValueError: if it is of a version that is not known here; the log holds all of it.
+    """
+    state = dict(state)
+    version = state.pop("version", None)
+    while version != SNAPSHOT_VERSION:
+        if version not in SNAPSHOT_UPCASTS:
+            raise ValueError(f"snapshot of version {version}, expected {SNAPSHOT_VERSION}")
+        state = SNAPSHOT_UPCASTS[version](state)
+        version += 1
+    return state
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from auctune.service.accounts.limits import JobQuota, QuotaExceededError
+from auctune.service.accounts.limits import OpenJobs, QuotaExceededError
 from auctune.service.storage.queries import JobReadModel, Status
 
 
@@ -11,18 +11,18 @@ def row(job: str, status: Status, owner: str = "ada") -> JobReadModel:
 
 
 def test_a_job_in_work_takes_room_and_is_counted_once_when_it_is_noted() -> None:
-    jobs = JobQuota(limit=2)
+    jobs = OpenJobs(limit=2)
     with jobs.reserve("ada", "a"):
         jobs.update([row("a", Status.QUEUED)])
         with jobs.reserve("ada", "b"), pytest.raises(QuotaExceededError), jobs.reserve("ada", "c"):
             pass
         with jobs.reserve("bob", "d"):
             pass
-    assert jobs.open_jobs("ada") == {"a"}
+    assert jobs.jobs_of("ada") == {"a"}
 
 
 def test_what_is_over_makes_room_and_what_failed_took_none() -> None:
-    jobs = JobQuota(limit=1, held=[("ada", "old")])
+    jobs = OpenJobs(limit=1, held=[("ada", "old")])
     with pytest.raises(QuotaExceededError), jobs.reserve("ada", "new"):
         pass
     jobs.update([row("old", Status.SUCCEEDED)])
@@ -30,5 +30,5 @@ def test_what_is_over_makes_room_and_what_failed_took_none() -> None:
         jobs.update([row("rejected", Status.FAILED)])
     with jobs.reserve("ada", "new"):
         jobs.update([row("new", Status.VALIDATING)])
-    assert jobs.open_jobs("ada") == {"new"}
+    assert jobs.jobs_of("ada") == {"new"}
     assert jobs.count == 1

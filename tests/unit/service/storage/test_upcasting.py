@@ -16,12 +16,11 @@ from auctune.service.storage.event_log import (
     EVENT_UPCASTS,
     NAME,
     OLDEST_VERSION,
-    SNAPSHOT_VERSION,
     VERSION,
     log_versions,
     upcast_event,
-    upcast_snapshot,
 )
+from auctune.service.storage.snapshots import SNAPSHOT_VERSION, upcast_snapshot
 from auctune.service.storage.tables import events, meta
 from support.store_rows import event_row, write
 

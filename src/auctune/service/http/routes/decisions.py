@@ -92,8 +92,6 @@ def _checked(page: JSON) -> JSON:
 def _decision(row: JobReadModel, projection: JobProjection[Any], clock: SlotClock) -> JSON:
     decision, finished = row.body["decision"] or {}, row.body["finished_at"]
     return {
-        "metered": None,
-        "target": None,
         # The response model drops the fields that a decision does not have, and the name, which
         # is for the page.
         **projection.market(row, clock),

@@ -143,7 +143,7 @@ async def delete_record(service: Service, record: FileRecord) -> None:
 
 def _closed_zone_uses(service: Service, record: FileRecord) -> Iterator[bool]:
     """Yield whether open jobs of zones that are not in the settings now need a file, by page."""
-    jobs = service.open_jobs.open_jobs(record.owner)
+    jobs = service.open_jobs.jobs_of(record.owner)
     read = partial(service.queries.jobs_by_id, jobs, outside=service.zones)
     for page in iter_pages(read) if jobs else ():
         bodies = [read_job(row).body for row in page.items]

@@ -87,7 +87,7 @@ async def submit(service: Service, who: Principal, raw: bytes, headers: Mapping[
     earlier = await service.idempotency.find(key, is_retry=is_retry)
     if earlier is not None:
         return await retrieve_job(service, who, earlier)
-    _check_quota(service, who, len(raw))
+    _check_daily_quota(service, who, len(raw))
     result = service.idempotency.start(key)
     try:
         row = await service.submissions.submit(who, body, key)
@@ -99,7 +99,7 @@ async def submit(service: Service, who: Principal, raw: bytes, headers: Mapping[
     return _job(service, row)
 
 
-def _check_quota(service: Service, who: Principal, size: int) -> None:
+def _check_daily_quota(service: Service, who: Principal, size: int) -> None:
     """Count a bid, pause or resume against daily quotas: its event is stored permanently."""
     for bucket, count, what in (
         (service.bids, 1, "bids, pauses and resumes"),
@@ -157,7 +157,7 @@ async def cancel(service: ServiceDep, who: CurrentUser, job_id: str) -> Response
 @router.post("/{job_id}/pause", response_model=Job)
 async def pause(service: ServiceDep, who: CurrentUser, job_id: str) -> Response:
     """Pause a job: its remaining cells return to the market until it is resumed."""
-    _check_quota(service, who, 0)
+    _check_daily_quota(service, who, 0)
     await _run_on_open_job(service, who, job_id, lambda zone: zone.pause(job_id))
     return _json(await retrieve_job(service, who, job_id))
 
@@ -168,7 +168,7 @@ async def resume(service: ServiceDep, who: CurrentUser, job_id: str) -> Response
 
     In zones of kind `auction` and `edge` they are worth at most as much as those it gave up.
     """
-    _check_quota(service, who, 0)
+    _check_daily_quota(service, who, 0)
     if not await _run_on_open_job(service, who, job_id, lambda zone: zone.resume(job_id)):
         raise ApiError(
             400, "the free capacity cannot finish the job by its deadline", "no_capacity", "id"

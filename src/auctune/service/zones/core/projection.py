@@ -1,4 +1,10 @@
-"""Projection of jobs: rows, fields of the API and messages to owners, made from events."""
+"""Projection of jobs: rows, fields of the API and messages to owners, made from events.
+
+A field of a job in the API is stated in these places: in the kind's row (a subclass of `JobRow` in
+its `state.py`), filled from the job or the decision by its name; in the kind's `market`, or with
+None for other kinds in `market_fields`; in `MarketFields` of `auctune.service.http.schemas`; and in
+docs/reference/api.md.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -185,11 +191,15 @@ class JobProjection(ABC, Generic[J]):
         return JobReadModel(job, zone, 0, data.owner, at, status, _json(row))
 
     def market_fields(self, row: JobReadModel) -> Record:
-        """Return the fields of `market` that all kinds share; a kind fills in its own."""
+        """Return all fields of `market`, those of some kinds with None; a kind fills in its own."""
         body = row.body
         decision, request, training = body["decision"], body["request"], body["training"]
         admitted = decision is not None and decision["admitted"]
         return {
+            "start_from": request["start_from"],
+            "metered": None,
+            "target": None,
+            "edge": None,
             "zone": row.zone,
             "state": body["state"],
             "decision": None if decision is None else ("admitted" if admitted else "rejected"),

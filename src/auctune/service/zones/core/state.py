@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from auctune.domain import Money, read_snapshot
 from auctune.domain.money import ZERO
 from auctune.service.ledger import charge_tokens
-from auctune.service.storage.event_log import SNAPSHOT_VERSION, ZoneEvent, job_of, upcast_snapshot
+from auctune.service.storage.event_log import ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, Status
+from auctune.service.storage.snapshots import SNAPSHOT_VERSION, upcast_snapshot
 from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,

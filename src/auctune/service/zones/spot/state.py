@@ -158,7 +158,7 @@ class SpotJobState(MeteredJob):
     def deadline_slots(self) -> int:
         return self.terms.deadline
 
-    def num_preempted(self, spot_before: int) -> int:
+    def lost_in_newest_slot(self, spot_before: int) -> int:
         """Return how many spot instances of its newest slot are lost if so many are left."""
         if self.terms.start is None:
             return 0

@@ -268,7 +268,7 @@ class SpotZone(RentalZone[SpotBid]):
             share=1.0,
             price=observation["price"],
             missed=is_missed,
-            preempted=job.num_preempted(observation["last"]["spot"]),
+            preempted=job.lost_in_newest_slot(observation["last"]["spot"]),
             **held,
         )
         self.record(metered, job.id)

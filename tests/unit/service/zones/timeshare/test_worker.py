@@ -16,7 +16,7 @@ from auctune.engine.runtime.local import WorkerProcess, start_worker
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.supervisor import SupervisorPolicy
 from auctune.service.accounts.budgets import BudgetTracker
-from auctune.service.accounts.limits import JobQuota
+from auctune.service.accounts.limits import OpenJobs
 from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.config.models import LimitsConfig
 from auctune.service.event_writer import LogWriter
@@ -75,7 +75,7 @@ class RunningZone:
     ) -> None:
         self.now, self.fatal, self.log = SetClock(), list[Exception](), EventLog(store.reader)
         self.clock = SlotClock(EPOCH, SECONDS, self.now)
-        quota = JobQuota(9)
+        quota = OpenJobs(9)
         accounts = AccountRegistry(store.reader, committer, self.now)
         spending = BudgetTracker(accounts, self.now, store.reader)
         recorder = LogWriter(committer, spending, quota, Metrics(quota), Notifier())

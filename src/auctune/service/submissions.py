@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.data.client import DataError
-from auctune.service.accounts.limits import JobQuota, QuotaExceededError
+from auctune.service.accounts.limits import OpenJobs, QuotaExceededError
 from auctune.service.accounts.registry import Principal, Sources, resolve
 from auctune.service.config.wandb import WandbConfig
 from auctune.service.datasets.training_data import StartModels
@@ -141,7 +141,7 @@ class SubmissionService:
     def __init__(
         self,
         zones: Mapping[str, AnyGateway],
-        open_jobs: JobQuota,
+        open_jobs: OpenJobs,
         quotes: QuoteStore,
         files: FileRepository,
         start_models: StartModels,

@@ -15,7 +15,7 @@ from auctune.service.accounts.registry import Principal, Role
 from auctune.service.jobs.quotes import QuoteSummary, ZoneQuote
 from auctune.service.jobs.request import JobRequest, MarketTerms
 from auctune.service.jobs.training import Training
-from auctune.service.router import ZoneChoice, choose_zone
+from auctune.service.submissions import ZoneChoice, choose_zone
 from auctune.service.zones.core.gateway import AnyGateway
 
 WHO = Principal("key", "ada", None, Role.USER)
