@@ -219,6 +219,7 @@ class Plan:
     def _place_files(self, zone: dict[str, Any]) -> None:
         if zone.get("kind") == "spot":
             zone["market"] = str((HERE / zone["market"]).resolve())
+            zone["start_seconds"] = self._start_seconds
         types = zone.get("node_types", {"": zone})
         for one in types.values():
             one["profile"] = str(self._folder / PROFILE)

@@ -12,11 +12,6 @@ from support.spot_player import SpotPlayer
 from support.thorough import THOROUGH
 
 
-@pytest.fixture(autouse=True)
-def _short_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auctune.service.zones.spot.state.START_SECONDS", 1.0)
-
-
 def test_state_is_the_fold_of_the_log_and_money_is_what_slots_cost() -> None:
     seen: Counter[str] = Counter()
     states: Counter[str] = Counter()

@@ -47,6 +47,7 @@ def made_up_rental(now: Callable[[], float], jobs: int = 4) -> SpotSupply:
         base="tiny",
         profile=made_up_profile(),
         spare=0.0,
+        start_seconds=1.0,
         market=LoopedTrace(market, record, 20),
         renting=SpotStrategy("msu", "seasonal"),
         clock=SlotClock(EPOCH, SLOT_SECONDS, now),

@@ -8,7 +8,6 @@ from support.serving import SLOT_SECONDS
 from support.spot_files import daily_market, write_market
 
 SPOT_CONSTANTS = {
-    "auctune.service.zones.spot.state.START_SECONDS": 0.0,
     "auctune.service.zones.spot.worker.CHECKPOINT_SECONDS": 0.3,
 }
 """Of a service whose slots are short."""
@@ -48,6 +47,7 @@ start = 120
 n_max = {n_max}
 max_jobs = 1
 profile = "profile.json"
+start_seconds = 0.0
 gradient_checkpointing = 2
 """
     )
@@ -73,4 +73,5 @@ def spot_zone(folder: Path, name: str = "rented", price: float = 60.0) -> SpotCo
         start=100,
         slots=30,
         max_jobs=20,
+        start_seconds=0.0,
     )

@@ -146,13 +146,6 @@ FIXED_VALUES: dict[str, tuple[str, str]] = {
         "30 s",
         "kind `spot`: time between checkpoints within a slot; there is always one at its end",
     ),
-    "zones.start_seconds": (
-        "10 s",
-        "kind `spot`: time from the admission of a job until its process can train, while none of "
-        "the zone has started; later [the measured start times]"
-        "(../explanation/service.md#zones-that-rent) count. A plan begins with the first slot "
-        "after it",
-    ),
     "zones.slots": ("10,080", "kind `timeshare`: how many slots ahead a deadline may be"),
     "zones.chunk_mb": (
         "0.01",

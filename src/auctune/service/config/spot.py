@@ -112,6 +112,13 @@ class SpotConfig(LanguageZoneConfig):
         default=0.0,
         description="share of an instance's measured speed that estimates do not count on",
     )
+    start_seconds: NonNegative = Field(
+        default=10.0,
+        description="time from the admission of a job until its process can train, minutes for a "
+        "large base. It counts while no process of the zone has started; later "
+        "[the measured start times](../explanation/service.md#zones-that-rent) do. A plan begins "
+        "with the first slot after it",
+    )
     provider: Literal["local", "ray"] = Field(
         default="local",
         description="where instances run: `local`, processes of this machine, or `ray`, actors of "

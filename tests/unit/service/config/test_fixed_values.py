@@ -28,7 +28,6 @@ from auctune.service.webhooks import dispatcher, registry
 from auctune.service.zones.auction import kind as auction
 from auctune.service.zones.core import kind as core
 from auctune.service.zones.edge import supply as edge_supply
-from auctune.service.zones.spot import state as spot_state
 from auctune.service.zones.spot import worker as spot_worker
 from auctune.service.zones.spot import zone as spot_zone
 from auctune.service.zones.timeshare import kind as timeshare
@@ -72,7 +71,6 @@ VALUES: dict[str, Any] = {
     "zones.mu1": Overhead().mu1,
     "zones.mu2": Overhead().mu2,
     "zones.checkpoint_seconds": spot_worker.CHECKPOINT_SECONDS,
-    "zones.start_seconds": spot_state.START_SECONDS,
     "zones.slots": timeshare.NUM_SLOTS,
     "zones.chunk_mb": edge_config.CHUNK_MB,
     "zones.step_seconds": edge_supply.STEP_SECONDS,
@@ -85,7 +83,7 @@ RULES = {"limits.burst", "zones.changeover", "zones.prefork", "zones.pricing.bas
 
 OF_KINDS = {
     "zones.n_min": "spot", "zones.changeover": "spot", "zones.mu1": "spot", "zones.mu2": "spot",
-    "zones.prefork": "spot", "zones.checkpoint_seconds": "spot", "zones.start_seconds": "spot",
+    "zones.prefork": "spot", "zones.checkpoint_seconds": "spot",
     "zones.ray.spot_resource": "spot", "zones.ray.on_demand_resource": "spot",
     "zones.slots": "timeshare", "zones.chunk_mb": "edge", "zones.step_seconds": "edge",
     "zones.pricing.kind": "edge", "zones.pricing.weight": "edge", "zones.pricing.rise": "edge",

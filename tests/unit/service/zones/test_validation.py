@@ -92,6 +92,7 @@ def spot_supply() -> SpotSupply:
         base="made-up",
         profile=made_up_profile(),
         spare=0.1,
+        start_seconds=0.0,
         market=unused,
         renting=unused,
         clock=SlotClock(0.0, 60.0, lambda: 0.0),

@@ -73,6 +73,7 @@ def build_supply(
         base=entry.base,
         profile=base.profile,
         spare=entry.headroom,
+        start_seconds=entry.start_seconds,
         market=market,
         renting=entry.renting,
         clock=clock,
@@ -147,7 +148,7 @@ def _scaling(entry: SpotConfig) -> tuple[float, ...] | None:
 
 def _compile_kernels(supply: SpotSupply) -> None:
     """Make an estimate, so that no request waits for kernels to be compiled or loaded."""
-    pace, clock = learned_pace((), ()), supply.clock
+    pace, clock = learned_pace((), (), supply.start_seconds), supply.clock
     slots = supply.slot_range(clock.slot_start(4), 0, clock.slot_start(1))
     if slots:
         worth = JobValue(None, clock.slot_end(slots[-1]), clock.slot_end(slots[-1]))

@@ -64,9 +64,6 @@ CAP_REACHED = "cap_reached"
 KEPT_JOBS = 20
 """Number of newest jobs whose measurements are kept: machines and their load change."""
 
-START_SECONDS = 10.0
-"""Assumed start time of a job's process until one has been observed."""
-
 _START_LEVEL = 0.9
 
 
@@ -89,12 +86,12 @@ class Pace:
         return median(self.speeds)
 
 
-def learned_pace(starts: Sequence[float], speeds: Sequence[float]) -> Pace:
+def learned_pace(starts: Sequence[float], speeds: Sequence[float], prior_start: float) -> Pace:
     """Return the pace learned from past starts and speeds, the oldest first.
 
     A plan begins after a start that 9 of 10 processes kept, as each slot missed is lost.
     """
-    start = START_SECONDS
+    start = prior_start
     if starts:
         start = sorted(starts)[math.ceil(_START_LEVEL * len(starts)) - 1]
     return Pace(start, tuple(reversed(speeds)) or (1.0,))

@@ -69,6 +69,7 @@ class SpotSupply:
     Attributes:
         profile: device profile of an instance.
         spare: share of an instance's speed that estimates leave out.
+        start_seconds: assumed start time of a job's process until one has been observed.
         renting: policy and forecast by which jobs rent.
         num_slots: horizon of deadlines, in slots.
         n_max, table, overhead: of every job; see `SpotJobSpec`.
@@ -80,6 +81,7 @@ class SpotSupply:
     base: str
     profile: Profile
     spare: float
+    start_seconds: float
     market: LoopedTrace
     renting: SpotStrategy
     clock: SlotClock
@@ -208,7 +210,7 @@ class SpotZone(RentalZone[SpotBid]):
     @property
     def pace(self) -> Pace:
         """Start time and speeds that its next job is planned with."""
-        return learned_pace(self.state.starts, self.state.speeds)
+        return learned_pace(self.state.starts, self.state.speeds, self.rental.start_seconds)
 
     def begin_slot(self, slot: int) -> None:
         # Instances are chosen by the market as the slot begins.
