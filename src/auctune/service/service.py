@@ -85,7 +85,7 @@ MAX_REQUESTS = 500
 MAX_STREAMS = 20
 """Event streams of a key that are open at once."""
 BID_BYTES_PER_DAY = 100_000_000
-"""Of a user: each bid is kept forever, as about twice its request and 3 kB."""
+"""Bytes of a user's bids in a day: each is kept forever, as about twice its request and 3 kB."""
 RESERVED_BYTES = 1024**3
 """Kept free on the disk of the data folder: with less, uploads and bids are refused."""
 

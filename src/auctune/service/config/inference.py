@@ -16,10 +16,11 @@ from auctune.service.config.fields import Amount, Positive, RelativePath
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 
 NICENESS = 19
-"""Of a process on the CPU: sold slots come first."""
+"""Niceness of a process that answers on the CPU: sold slots come first."""
 SOLD_SHARE = 0.25
-"""Of its time, that a process on a CPU works while something trains here: niceness leaves sold
-slots the cores, but not the memory's bandwidth. vLLM cannot pause, and works all of its time."""
+"""Share of the time that this process works while something trains on the machine: niceness leaves
+the cores to sold slots, but not the memory's bandwidth. vLLM cannot pause; it works all the time.
+"""
 
 
 class VllmConfig(BaseModel):

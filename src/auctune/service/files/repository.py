@@ -38,7 +38,7 @@ from auctune.service.storage.queries import FileTotals, Page, Queries, Row
 MAX_UPLOADS = 20
 """Uploads of a user at once."""
 UPLOADS_PER_DAY, UPLOAD_BYTES_PER_DAY = 10_000, 50 * 1024**3
-"""Of a user, deleted ones included."""
+"""Uploads of a user within 24 hours, and their bytes; deleted ones count."""
 
 
 class Upload:

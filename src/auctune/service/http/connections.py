@@ -32,7 +32,7 @@ class _TooManyError(Exception):
 
 
 MAX_CONNECTIONS = 4096
-"""Of all clients together."""
+"""Connections of all clients together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
 MAX_BODY_BYTES = 1 << 16
 MAX_RESULT_BYTES = 512 << 20
-"""Of a repaired data set."""
+"""Largest size of a repaired data set."""
 ANSWER_SECONDS = 30.0
 """To accept, report or drop an order, retries included."""
 POLL_SECONDS = 10.0

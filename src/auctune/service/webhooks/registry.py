@@ -20,7 +20,7 @@ _ROW_PREFIX = "webhook:"
 
 
 MAX_WEBHOOKS = 10
-"""Of a user."""
+"""Largest number of webhooks of a user."""
 
 
 @dataclass(frozen=True, slots=True)

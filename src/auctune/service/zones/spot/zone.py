@@ -47,7 +47,7 @@ from auctune.service.zones.spot.state import (
 from auctune.spot.job import DEFAULT_VALUE, InstanceStart, Overhead
 
 MIN_INSTANCES = 1
-"""Of a job while it runs: each instance holds the whole base."""
+"""Least number of instances of a job while it runs: each holds the whole base."""
 
 
 def load_market(entry: SpotConfig) -> LoopedTrace:
