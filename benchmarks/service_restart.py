@@ -22,6 +22,7 @@ from rich.table import Table
 from auctune.domain import write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.engine.base_place import base_cache
+from auctune.engine.unix_time import SlotClock
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import OpenJobs
 from auctune.service.accounts.registry import AccountRegistry
@@ -30,15 +31,14 @@ from auctune.service.config.models import read_config
 from auctune.service.event_writer import LogWriter
 from auctune.service.jobs.training import Training
 from auctune.service.metrics import Metrics
-from auctune.service.notifier import Notifier
 from auctune.service.service import profile_zone
 from auctune.service.storage import Committer, Snapshots, open_store
-from auctune.service.storage.batch import noop
+from auctune.service.storage.committer import noop
 from auctune.service.storage.identity import bind
+from auctune.service.tasks import Notifier
 from auctune.service.zones.auction.kind import auction_record, build_supply
 from auctune.service.zones.auction.state import empty_model
 from auctune.service.zones.auction.zone import AuctionZone, Bid
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.worker import DataDirs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

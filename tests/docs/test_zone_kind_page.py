@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from auctune.engine.unix_time import to_rfc3339
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig, read_config
-from auctune.service.jobs.terms import to_rfc3339
 from auctune.service.settings_check import check_service
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.core.snapshots import replay_until

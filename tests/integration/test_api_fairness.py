@@ -16,8 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from auctune.service import service
 from auctune.service.accounts.registry import Principal, Role
-from auctune.service.fair_queue import Gate, ReadThreads
-from auctune.service.request_scope import RequestScope, request_scope
+from auctune.service.fair_queue import Gate, ReadThreads, RequestScope, request_scope
 from auctune.service.service import _REQUESTS_AT_WORK
 from support.page_visitor import PageVisitor
 from support.serving import Served, make_file, serving

@@ -18,11 +18,11 @@ from auctune.engine.edge.records import SlotRequest
 from auctune.engine.edge.storage import assign_chunks
 from auctune.engine.messages.sites import SITES_MESSAGES, TrainSlot
 from auctune.engine.runtime.channel import decode, encode
+from auctune.engine.unix_time import SlotClock
 from auctune.numerics.rng import stream
 from auctune.service.config import edge as edge_config
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.jobs.training import Training
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.edge import supply as edge_supply
 from auctune.service.zones.edge.kind import build_supply, edge_record
 from auctune.service.zones.edge.state import EdgeModel, SiteDatasets, empty_model

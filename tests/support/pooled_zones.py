@@ -10,8 +10,8 @@ from auctune.domain import InputError, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.engine.pool.clock import Clock
 from auctune.engine.pool.events import ExitReason, JobLeft, JobNoted, PoolEvent
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.training import Training
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Estimate, Phase
 from auctune.service.zones.timeshare.state import (
     EstimateInputs,

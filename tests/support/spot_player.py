@@ -18,11 +18,11 @@ from auctune.engine.messages.base import ErrorRecord, Failed
 from auctune.engine.messages.spot import CapReached, JobWarning, RunEvent
 from auctune.engine.spot.job_config import SpotStrategy
 from auctune.engine.spot.traces import LoopedTrace
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import HELD, hold_account, user_account
 from auctune.service.storage.event_log import EventType, ZoneEvent
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Estimate, Phase
 from auctune.service.zones.spot.state import EstimateInputs, SpotBid, SpotJobState, empty_model
 from auctune.service.zones.spot.worker import on_message, on_ready

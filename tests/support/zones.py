@@ -13,6 +13,7 @@ from auctune.domain import Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
 from auctune.engine.messages.node import TaskResult
 from auctune.engine.runtime.supervisor import Executor
+from auctune.engine.unix_time import SlotClock
 from auctune.registry import build
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.training import Training
@@ -22,7 +23,6 @@ from auctune.service.storage.queries import Effects, JobReadModel
 from auctune.service.zones.auction.state import AuctionModel, AuctionState
 from auctune.service.zones.auction.worker import AuctionScheduler
 from auctune.service.zones.auction.zone import AuctionZone, Bid, Supply
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import AnyZone, OnDone
 from support.scripted_node import trained_slot

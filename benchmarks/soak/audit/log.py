@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
+from auctune.engine.unix_time import SlotClock
 from auctune.service.event_writer import from_minor_units, to_minor_units
 from auctune.service.ledger import HELD, hold_account, user_account
 from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.storage.queries import JobReadModel
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.kinds import KINDS
 from soak.history import History, LedgerEntry
 from soak.observed_job import JobView

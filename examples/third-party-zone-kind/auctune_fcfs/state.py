@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from auctune.domain import Money, Reason
+from auctune.engine.unix_time import SlotClock
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, JobReadModel
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import (
     EventData,
     JobDecided,

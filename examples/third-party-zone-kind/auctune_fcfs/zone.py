@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from auctune.domain import Money, Reason, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.training import ZoneBid
 from auctune.service.storage.queries import JobReadModel
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import SlotStarted
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import EventWriter, SlottedZone

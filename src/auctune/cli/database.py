@@ -9,9 +9,8 @@ from auctune.cli._support.options import DATA
 from auctune.domain.errors import InputError
 from auctune.service.storage import open_readonly, open_store
 from auctune.service.storage import upgrade as upgrade_store
-from auctune.service.storage.engine import FILE_NAME, sqlite_file
+from auctune.service.storage.engine import FILE_NAME, copy_database, sqlite_file
 from auctune.service.storage.identity import check_same, write_id
-from auctune.service.storage.sqlite import copy_database
 
 db = typer.Typer(
     help="The service's database: upgrade, backup, restore.",

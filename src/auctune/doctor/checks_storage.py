@@ -216,7 +216,7 @@ def _postgresql_findings(url: str) -> Iterator[Finding]:
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import DBAPIError
 
-    from auctune.service.storage.postgresql import PostgresqlDatabase
+    from auctune.service.storage.engine import PostgresqlDatabase
 
     parsed = make_url(url)
     place = parsed.render_as_string(hide_password=True)
@@ -234,8 +234,7 @@ def _postgresql_findings(url: str) -> Iterator[Finding]:
 
 
 def _server_findings(connection: "Connection", place: str) -> Iterator[Finding]:
-    from auctune.service.storage.engine import check_schema, revision
-    from auctune.service.storage.postgresql import check_server, holder_of
+    from auctune.service.storage.engine import check_schema, check_server, holder_of, revision
 
     with connection.begin():
         release = connection.exec_driver_sql("SHOW server_version").scalar_one()

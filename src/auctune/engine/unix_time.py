@@ -10,7 +10,7 @@ suspended. So a step of the clock shows as a change of
 
 A step forward up to a limit is believed. A larger one, or one back, is not: time goes on from the
 largest offset that was believed, until the clock is back or the process is started anew. So time
-never goes back within a process.
+never goes back within a process. Slot t of a zone runs from epoch + t * slot_seconds on this time.
 """
 
 import math
@@ -18,11 +18,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 _VARIABLE = "AUCTUNE_CLOCK"
 _MAX_READ_SECONDS = 0.1
 
 Now = Callable[[], float]
+"""Returns the current unix time."""
 
 
 def since_boot() -> float:
@@ -120,3 +123,47 @@ def unix_time() -> float:
     if _now is None:
         _now = _of_environment()
     return _now()
+
+
+# A deadline computed from a slot's end must still equal that end.
+_EPSILON = 1e-6
+
+
+def to_rfc3339(time: float) -> str:
+    """Return unix time as text, to the millisecond: 2031-05-04T09:00:00Z."""
+    moment = datetime.fromtimestamp(round(time, 3), UTC)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotClock:
+    """Maps unix time to slots of `slot_seconds`, and back; slot 0 begins at `epoch`."""
+
+    epoch: float
+    slot_seconds: float
+    now: Now
+
+    def slot(self) -> int:
+        return self.slot_at(self.now())
+
+    def slot_at(self, time: float) -> int:
+        """Return the slot that contains a time; 0 before the epoch."""
+        return max(0, math.floor((time - self.epoch) / self.slot_seconds + _EPSILON))
+
+    def slot_start(self, slot: int) -> float:
+        return self.epoch + slot * self.slot_seconds
+
+    def slot_end(self, slot: int) -> float:
+        return self.slot_start(slot + 1)
+
+    def last_slot_by(self, time: float) -> int:
+        """Return the last slot that ends by a time; -1 if none does."""
+        return math.floor((time - self.epoch) / self.slot_seconds + _EPSILON) - 1
+
+    def first_slot_from(self, time: float) -> int:
+        """Return the first slot that begins at a time or later; it may be negative."""
+        return math.ceil((time - self.epoch) / self.slot_seconds - _EPSILON)
+
+    def slots_for(self, seconds: float) -> int:
+        """Return the number of whole slots that a duration takes, rounded up."""
+        return max(0, math.ceil(seconds / self.slot_seconds - _EPSILON))

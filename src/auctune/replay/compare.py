@@ -7,11 +7,11 @@ from itertools import takewhile
 from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.domain import InputError
+from auctune.engine.unix_time import SlotClock
 from auctune.replay.verify import LogVerifier, VerificationResult, noop
 from auctune.service.config.zone import AUCTION, ZoneConfig
 from auctune.service.storage import Snapshots
 from auctune.service.storage.event_log import EventLog, EventType, ZoneEvent
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.snapshots import created_event, read_event
 from auctune.sim.comparison import Contender
 

@@ -23,12 +23,12 @@ from auctune.domain.money import ZERO
 from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy, read_policy
 from auctune.engine.spot.state import read_observation, to_record
 from auctune.engine.spot.traces import LoopedTrace, MarketTrace
+from auctune.engine.unix_time import SlotClock
 from auctune.registry import spot_policy
 from auctune.replay.compare import LogRange, Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule, noop
 from auctune.service.config.spot import SpotConfig
 from auctune.service.storage.event_log import EventType, ZoneEvent
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.job import reserved_amount
 from auctune.service.zones.spot.state import (

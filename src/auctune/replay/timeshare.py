@@ -23,12 +23,12 @@ from pydantic_core import to_jsonable_python
 from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.engine.pool.events import ExitReason
+from auctune.engine.unix_time import SlotClock
 from auctune.registry import timeshare_allocator
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import EventType, ZoneEvent
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.job import Estimate
 from auctune.service.zones.timeshare.gateway import (

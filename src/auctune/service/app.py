@@ -13,11 +13,15 @@ from starlette.types import ASGIApp
 
 import auctune
 from auctune.service.datasets.repairer import VENDOR_ROOT
-from auctune.service.http.auth import OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, HANDLERS
 from auctune.service.http.fast_path import FastPath
 from auctune.service.http.middleware import RequestMiddleware
-from auctune.service.http.requests import component_schemas, reject_ignored
+from auctune.service.http.requests import (
+    OperatorUser,
+    ServiceDep,
+    component_schemas,
+    reject_ignored,
+)
 from auctune.service.http.routes import (
     accounts,
     answers,
@@ -25,26 +29,24 @@ from auctune.service.http.routes import (
     files,
     jobs,
     ledger,
-    quotes,
     streams,
-    webhooks,
     zones,
 )
 from auctune.service.page.app import make_page
 from auctune.service.page.templates import ROOT
 from auctune.service.service import Service
 
-_MODULES = (
-    files,
-    jobs,
-    streams,
-    quotes,
-    zones,
-    decisions,
-    ledger,
-    webhooks,
-    accounts,
-    answers,
+_ROUTERS = (
+    files.router,
+    jobs.router,
+    streams.router,
+    jobs.quotes,
+    zones.router,
+    decisions.router,
+    ledger.router,
+    accounts.webhooks,
+    accounts.router,
+    answers.router,
 )
 
 
@@ -88,8 +90,8 @@ def make_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     app.add_middleware(RequestMiddleware, service=service)
-    for module in _MODULES:
-        app.include_router(module.router, dependencies=[Depends(reject_ignored)])
+    for router in _ROUTERS:
+        app.include_router(router, dependencies=[Depends(reject_ignored)])
     if service.vendor_app is not None:
         app.mount(VENDOR_ROOT, service.vendor_app)
 

@@ -11,12 +11,12 @@ from auctune.service.accounts.budgets import BudgetAlert, BudgetTracker
 from auctune.service.accounts.limits import OPEN, OpenJobs
 from auctune.service.integrations.wandb_logger import NEW_RUNS, mark_runs
 from auctune.service.metrics import Metrics
-from auctune.service.notifier import Notifier
 from auctune.service.storage import Row, tables
-from auctune.service.storage.batch import StoreError, WriteBatch
-from auctune.service.storage.committer import Committer
+from auctune.service.storage.committer import Committer, WriteBatch
+from auctune.service.storage.engine import StoreError
 from auctune.service.storage.event_log import VERSION, ZoneEvent, checksum
 from auctune.service.storage.queries import Effects, JobReadModel, Status, metadata_rows
+from auctune.service.tasks import Notifier
 from auctune.service.webhooks.dispatcher import WEBHOOK_EVENTS
 from auctune.service.zones.core.zone import OnDone
 

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from auctune.service.accounts.limits import OpenJobs
-from auctune.service.request_scope import Use
+from auctune.service.fair_queue import Use
 from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.storage.queries import Effects
 from auctune.service.webhooks.dispatcher import TERMINAL_STATUS

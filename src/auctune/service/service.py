@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from auctune.domain import InputError
 from auctune.engine.base_facts import Alone, BaseFacts, Report, at_once
 from auctune.engine.data.client import DataClient
+from auctune.engine.unix_time import SlotClock
 from auctune.service.accounts.budgets import BudgetLocks, BudgetTracker
 from auctune.service.accounts.limits import (
     LateResponses,
@@ -49,24 +50,21 @@ from auctune.service.inference.catalog import ModelCatalog
 from auctune.service.inference.evaluation import EvaluationService
 from auctune.service.inference.generation import GenerationService
 from auctune.service.integrations.wandb_logger import WandbLogger
-from auctune.service.jobs.idempotency import IdempotencyStore
 from auctune.service.jobs.quotes import QuoteStore
+from auctune.service.jobs.request import IdempotencyStore
 from auctune.service.metrics import Metrics
-from auctune.service.notifier import Notifier
 from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBatch, tables
-from auctune.service.storage.batch import StoreError
 from auctune.service.storage.committer import durable
+from auctune.service.storage.engine import StoreError
 from auctune.service.storage.queries import JobReadModel, read_values
-from auctune.service.submissions import SubmissionService
-from auctune.service.tasks import TaskSet
+from auctune.service.submissions import ClockError, FutureLogs, SubmissionService, clock_fault
+from auctune.service.tasks import Notifier, TaskSet
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import ClockError, FutureLogs, SlotClock, clock_fault
-from auctune.service.zones.core.explainer import ExplanationService
 from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.kind import ZoneKind
 from auctune.service.zones.core.projection import JobProjection
-from auctune.service.zones.core.snapshots import created_event
+from auctune.service.zones.core.snapshots import ExplanationService, created_event
 from auctune.service.zones.core.worker import BaseProfiles, DataDirs, ZoneDependencies, ZoneWorker
 from auctune.service.zones.kinds import find_kind
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.data.client import DataError
+from auctune.engine.unix_time import Now, SteadyClock, to_rfc3339
 from auctune.service.accounts.limits import OpenJobs, QuotaExceededError
 from auctune.service.accounts.registry import Principal, Sources, resolve
 from auctune.service.config.wandb import WandbConfig
 from auctune.service.datasets.training_data import StartModels
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import (
     NO_ALTERNATIVES,
     Alternatives,
@@ -28,12 +28,11 @@ from auctune.service.jobs.quotes import (
     ZoneQuoteSummary,
     require_quote,
 )
-from auctune.service.jobs.request import PREFIX, Acceptance, JobRequest
+from auctune.service.jobs.request import PREFIX, Acceptance, IdempotencyKey, JobRequest
 from auctune.service.jobs.terms import missing_terms
 from auctune.service.storage.committer import retry_outages
 from auctune.service.storage.queries import JobReadModel
 from auctune.service.tasks import TaskSet
-from auctune.service.zones.core.clock import ClockError, FutureLogs
 from auctune.service.zones.core.gateway import AnyGateway
 
 
@@ -122,6 +121,52 @@ async def _quote(
     if priced is not None and outlook is None:
         why = priced.offer.unavailable_reason
     return ZoneQuoteSummary(zone.name, zone.kind, outlook, why), priced
+
+
+class ClockError(AuctuneError):
+    """The machine's clock is wrong, or was: no bids are taken."""
+
+
+def clock_fault(now: Now) -> str | None:
+    """Return what is wrong with the machine's clock, or None."""
+    seconds = now.seconds_off if isinstance(now, SteadyClock) else 0.0
+    if seconds == 0.0:
+        return None
+    direction, remedy = ("forward", "back") if seconds > 0 else ("back", "forward again")
+    return (
+        f"the machine's clock has jumped {abs(seconds):,.0f} s {direction}; the service keeps the "
+        f"old time and takes no bids: set the clock {remedy}, or restart the service if the new "
+        "time is right"
+    )
+
+
+class FutureLogs:
+    """Zones whose logs end later than the clock says: it was ahead, and has been corrected.
+
+    Until the clock has reached that time, such a zone takes no bids and trains nothing: its slots
+    up to then are over.
+
+    Args:
+        ends: time of the newest event, by zone.
+    """
+
+    def __init__(self, ends: Mapping[str, float], now: Now) -> None:
+        self._ends = {zone: end for zone, end in ends.items() if end > now()}
+        self._now = now
+
+    def fault(self, zone: str) -> str | None:
+        """Return why a zone takes no bids now, or None."""
+        end, now = self._ends.get(zone, 0.0), self._now()
+        if end <= now:
+            return None
+        return (
+            f"the log of zone {zone} ends at {to_rfc3339(end)}, and the machine's clock is at "
+            f"{to_rfc3339(now)}: the zone takes no bids until the clock has reached the log"
+        )
+
+    def any_fault(self) -> str | None:
+        """Return the fault of one of the zones, or None."""
+        return next(filter(None, map(self.fault, self._ends)), None)
 
 
 class SubmissionService:

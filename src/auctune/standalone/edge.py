@@ -29,11 +29,11 @@ from auctune.engine.edge.records import SlotRequest, read_job
 from auctune.engine.edge.site_trainer import SiteTrainer
 from auctune.engine.edge.sites import Sites, check_device, open_sites
 from auctune.engine.messages.sites import JobFailed, SlotTrained
+from auctune.engine.unix_time import SlotClock
 from auctune.service.config.edge import read_supply, supply_record
 from auctune.service.config.zone import EDGE
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import VERSION
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.core.zone import EventWriter
 from auctune.service.zones.edge.state import (

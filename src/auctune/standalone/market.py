@@ -31,6 +31,7 @@ from auctune.engine.market.report_data import MarketReport
 from auctune.engine.messages.node import NodeMessage, Progress
 from auctune.engine.runtime.local import start_fork_server
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
+from auctune.engine.unix_time import SlotClock
 from auctune.engine.vendors import RepairReport
 from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.training import Training
@@ -45,7 +46,6 @@ from auctune.service.zones.auction.state import (
 )
 from auctune.service.zones.auction.zone import Bid as ZoneBid
 from auctune.service.zones.auction.zone import Supply
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted, adapter
 from auctune.service.zones.core.zone import EventWriter
 from auctune.standalone.folder import RunFolder

@@ -18,10 +18,10 @@ from auctune.engine.messages.node import (
 )
 from auctune.engine.runtime.nodes import NodeError
 from auctune.engine.runtime.supervisor import Executor
+from auctune.engine.unix_time import SlotClock
 from auctune.service.zones.auction.state import AuctionJob, AuctionModel
 from auctune.service.zones.auction.zone import AuctionZone, Supply
 from auctune.service.zones.auction.zone import Bid as ZoneBid
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.scheduler import SlotScheduler
 from auctune.service.zones.core.zone import EventWriter

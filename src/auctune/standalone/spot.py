@@ -29,11 +29,11 @@ from auctune.engine.spot.job_config import SpotJobSpec
 from auctune.engine.spot.state import VERSION as RUN_VERSION
 from auctune.engine.spot.state import EventRecord, OnEvent, SlotRecord, SpotRunState, ignore_event
 from auctune.engine.spot.traces import MarketTrace
+from auctune.engine.unix_time import SlotClock
 from auctune.service.config.zone import SPOT
 from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.storage import EventLog, open_readonly
 from auctune.service.storage.event_log import VERSION, ZoneEvent
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import MeteredDecision, Phase
 from auctune.service.zones.core.snapshots import read_event
 from auctune.service.zones.core.zone import EventWriter

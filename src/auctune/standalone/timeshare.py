@@ -37,12 +37,12 @@ from auctune.engine.pool.events import (
 )
 from auctune.engine.pool.pool import Pool
 from auctune.engine.pool.report import Figures, make_report, read_figures, write_report
+from auctune.engine.unix_time import SlotClock
 from auctune.engine.workers.pool_jobs import PoolJobs
 from auctune.service.config.zone import TIMESHARE
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import VERSION as LOG_VERSION
 from auctune.service.storage.event_log import EventType, ZoneEvent
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.zone import EventWriter
 from auctune.service.zones.timeshare.gateway import (
     ForecastRequest,

@@ -15,12 +15,12 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from auctune.engine.unix_time import SlotClock
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import OpenJobs
 from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.event_writer import LogWriter
 from auctune.service.metrics import Metrics
-from auctune.service.notifier import Notifier
 from auctune.service.storage import (
     Committer,
     EventLog,
@@ -30,8 +30,8 @@ from auctune.service.storage import (
     open_store,
 )
 from auctune.service.storage.event_log import ZoneEvent
+from auctune.service.tasks import Notifier
 from auctune.service.zones.core.actor import ZoneActor, ZoneUnavailableError
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.snapshots import created_event, read_event, replay_until
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.core.zone import AnyZone

@@ -11,8 +11,15 @@ import pytest
 
 from auctune.domain.fair_places import FairPlaces
 from auctune.service.accounts.limits import QuotaExceededError
-from auctune.service.fair_queue import FairQueue, Place, ReadThreads, in_place
-from auctune.service.request_scope import RequestScope, Use, request_scope
+from auctune.service.fair_queue import (
+    FairQueue,
+    Place,
+    ReadThreads,
+    RequestScope,
+    Use,
+    in_place,
+    request_scope,
+)
 
 
 class Holders:

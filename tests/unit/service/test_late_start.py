@@ -8,7 +8,7 @@ import pytest
 
 from auctune.service import service
 from auctune.service.service import ServiceRuntime
-from auctune.service.zones.core.clock import FutureLogs
+from auctune.service.submissions import FutureLogs
 
 
 class Started:

@@ -12,7 +12,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.engine.spot.job_config import SpotJobSpec
 from auctune.engine.spot.state import VERSION, EventRecord, to_record
-from auctune.service.jobs.terms import to_rfc3339
+from auctune.engine.unix_time import to_rfc3339
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import (
     IDLE,

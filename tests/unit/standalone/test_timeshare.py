@@ -17,10 +17,10 @@ from auctune.engine.pool.device import JobFailedError
 from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.pool.events import JobNoted, JobOutlook, JobStatus, PoolEvent, QuantumTrained
 from auctune.engine.pool.report import Figures
+from auctune.engine.unix_time import SlotClock
 from auctune.replay.timeshare import TimeshareVerifier
 from auctune.replay.verify import VerificationResult
 from auctune.service.storage.event_log import EventType
-from auctune.service.zones.core.clock import SlotClock
 from auctune.standalone.spot import SpotRunFolder, resume_spot
 from auctune.timeshare.allocator import (
     Allocator,

@@ -32,8 +32,7 @@ from sqlalchemy import Engine, Table, select
 from auctune.domain import InputError, Money, parse_money
 from auctune.service.identifiers import NAME, new_id
 from auctune.service.storage import tables
-from auctune.service.storage.batch import WriteBatch
-from auctune.service.storage.committer import Committer, durable
+from auctune.service.storage.committer import Committer, WriteBatch, durable
 
 _PREFIX = "sk-"
 _SHOWN = 10

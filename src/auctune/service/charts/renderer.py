@@ -16,8 +16,7 @@ from auctune.engine.messages.base import Alive
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import AsyncWorker, WorkerProcess
 from auctune.service.charts.messages import CHART_MESSAGES, ChartReply, Draw, Drawn, NotDrawn
-from auctune.service.fair_queue import FairQueue
-from auctune.service.request_scope import current_request
+from auctune.service.fair_queue import FairQueue, current_request
 
 WORKER = "auctune.service.charts.worker"
 _MAX_CACHED = 64

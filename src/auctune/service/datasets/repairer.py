@@ -24,8 +24,8 @@ from auctune.domain.data_size import DataSize
 from auctune.engine.data.client import DataClient
 from auctune.engine.vendors import RepairParams, RepairReport
 from auctune.service.config.vendors import BuiltinVendorConfig
+from auctune.service.fair_queue import outside_gate
 from auctune.service.jobs.training import Training
-from auctune.service.request_scope import outside_gate
 from auctune.service.vendors.client import (
     IF_TRANSIENT,
     Clock,

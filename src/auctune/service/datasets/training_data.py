@@ -22,14 +22,13 @@ from auctune.service.datasets.repairer import (
     VendorOffer,
     quote_external,
 )
-from auctune.service.fair_queue import in_thread
+from auctune.service.fair_queue import in_thread, leave_gate, outside_gate
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.request import StartModel, checkpoint_name, job_of, model_name, split_name
 from auctune.service.jobs.training import Submission, Training
-from auctune.service.request_scope import leave_gate, outside_gate
 from auctune.service.storage import Queries
-from auctune.service.storage.batch import StoreError
+from auctune.service.storage.engine import StoreError
 from auctune.service.storage.event_log import Record
 from auctune.service.storage.queries import Status
 from auctune.service.vendors.client import Clock

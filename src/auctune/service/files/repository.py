@@ -31,8 +31,7 @@ from auctune.service.fair_queue import in_thread
 from auctune.service.files.blobs import Blob, Blobs, Disk, Trash
 from auctune.service.identifiers import FILE_ID, new_id
 from auctune.service.storage import tables
-from auctune.service.storage.batch import WriteBatch
-from auctune.service.storage.committer import Committer, durable
+from auctune.service.storage.committer import Committer, WriteBatch, durable
 from auctune.service.storage.queries import FileTotals, Page, Queries, Row
 
 MAX_UPLOADS = 20

@@ -24,10 +24,9 @@ from auctune.service.http.schemas import ErrorBody
 from auctune.service.http.serializers import quote_view
 from auctune.service.inference.catalog import ModelNotFoundError
 from auctune.service.jobs.quotes import QuoteChangedError
-from auctune.service.storage.batch import StoreError
-from auctune.service.submissions import ZonePausedError
+from auctune.service.storage.engine import StoreError
+from auctune.service.submissions import ClockError, ZonePausedError
 from auctune.service.zones.core.actor import ZoneUnavailableError
-from auctune.service.zones.core.clock import ClockError
 
 _log = structlog.get_logger(__name__)
 

@@ -14,8 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auctune.service.accounts.limits import QuotaExceededError, client_network
 from auctune.service.datasets.repairer import VENDOR_ROOT
-from auctune.service.fair_queue import BUFFERED_BYTES, Timed
-from auctune.service.http.auth import KEY, authenticate
+from auctune.service.fair_queue import BUFFERED_BYTES, RequestScope, Timed, Use, request_scope
 from auctune.service.http.errors import (
     CLOSE_CONNECTION,
     RETRY,
@@ -23,7 +22,7 @@ from auctune.service.http.errors import (
     ApiError,
     to_api_error,
 )
-from auctune.service.request_scope import RequestScope, Use, request_scope
+from auctune.service.http.requests import KEY, authenticate
 from auctune.service.service import Service
 
 UPLOADS = frozenset(("/v1/files", "/page/files"))

@@ -29,9 +29,9 @@ from auctune.service.accounts.budgets import BudgetExceededError, BudgetLocks
 from auctune.service.accounts.limits import OpenLimiter
 from auctune.service.accounts.registry import Principal
 from auctune.service.config.inference import InferenceConfig
+from auctune.service.fair_queue import current_request, current_weight, leave_gate
 from auctune.service.inference.catalog import Model
 from auctune.service.metrics import Metrics
-from auctune.service.request_scope import current_request, current_weight, leave_gate
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.events import token_charge
 from auctune.service.zones.core.zone import AnyZone

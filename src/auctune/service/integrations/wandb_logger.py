@@ -25,12 +25,11 @@ from auctune.service.config.wandb import WandbConfig
 from auctune.service.fair_queue import FairQueue
 from auctune.service.integrations.wandb_process import WORKER, WandbProcess
 from auctune.service.jobs.step_metrics import step_metrics
-from auctune.service.notifier import Notifier
 from auctune.service.storage import Committer, EventLog, Queries, WriteBatch, tables
 from auctune.service.storage.committer import durable
 from auctune.service.storage.event_log import EventType, Record
 from auctune.service.storage.queries import JobReadModel, read_values
-from auctune.service.tasks import TaskSet
+from auctune.service.tasks import Notifier, TaskSet
 
 _log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ A timestamp is RFC 3339, or a span from now such as +2h.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
@@ -27,12 +27,6 @@ _MOMENT = re.compile(
 _DAYS = 3653
 """Ten years: a limit well before the year 9999, where `datetime` ends."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def to_rfc3339(time: float) -> str:
-    """Return unix time as text, to the millisecond: 2031-05-04T09:00:00Z."""
-    moment = datetime.fromtimestamp(round(time, 3), UTC)
-    return moment.isoformat().replace("+00:00", "Z")
 
 
 def parse_deadline(text: str, now: float, place: str = "market.deadline") -> float:

@@ -16,8 +16,12 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.domain.training import TrainingConfig
 from auctune.schema import hyperparameters_of
-from auctune.service.jobs.idempotency import IdempotencyKey
-from auctune.service.jobs.request import DpoHyperparameters, Hyperparameters, JobRequest
+from auctune.service.jobs.request import (
+    DpoHyperparameters,
+    Hyperparameters,
+    IdempotencyKey,
+    JobRequest,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,13 @@ from auctune.domain import InputError
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.accounts.registry import Principal, hash_key
 from auctune.service.charts.renderer import ChartSpec
-from auctune.service.http.auth import count_request
+from auctune.service.fair_queue import current_request
 from auctune.service.http.errors import CLOSE_CONNECTION, ApiError, retry_after
 from auctune.service.http.middleware import SIGN_IN, is_upload
-from auctune.service.http.requests import TOKEN
+from auctune.service.http.requests import TOKEN, count_request
 from auctune.service.http.routes.answers import while_connected
 from auctune.service.identifiers import ENTRY_ID, FILE_ID, JOB_ID
 from auctune.service.page.templates import ROOT, render_page, unit_of
-from auctune.service.request_scope import current_request
 from auctune.service.service import Service
 
 SESSION_SECONDS = 12 * 3600.0

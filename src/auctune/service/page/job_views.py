@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from auctune.domain import InputError
 from auctune.service.accounts.limits import OPEN
-from auctune.service.fair_queue import in_thread, in_turns
+from auctune.service.fair_queue import Use, in_thread, in_turns
 from auctune.service.http.errors import ApiError
 from auctune.service.http.requests import MultipartUpload
 from auctune.service.http.routes import decisions, files, jobs, ledger, zones
@@ -18,7 +18,6 @@ from auctune.service.page.auth import PageRequest, check_origin, check_token
 from auctune.service.page.charts import losses_of, metered_of, plan_of_job
 from auctune.service.page.evaluation_views import evaluation_form
 from auctune.service.page.templates import ROOT
-from auctune.service.request_scope import Use
 from auctune.service.service import Service
 
 

@@ -12,7 +12,7 @@ from auctune.domain import InputError
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.http.errors import ApiError, not_found
 from auctune.service.http.requests import read_body
-from auctune.service.http.routes import files, jobs, quotes, zones
+from auctune.service.http.routes import files, jobs, zones
 from auctune.service.jobs.quotes import QuoteChangedError
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.auth import PageRequest, form_values
@@ -62,7 +62,7 @@ async def ask_quote(visit: PageRequest) -> Response:
         if "place_bid" in values:
             return await _submit(visit, body, values)
         request = read_body(orjson.dumps(body), JobRequest)
-        quote = await quotes.create_quote(visit.service, visit.who, request)
+        quote = await jobs.create_quote(visit.service, visit.who, request)
     except InputError as error:
         return await _form(visit, values, in_form(str(error)), field_of(error.place), 400)
     except ApiError as error:
@@ -73,7 +73,7 @@ async def ask_quote(visit: PageRequest) -> Response:
 
 async def quote_page(visit: PageRequest) -> Response:
     """Show a quote, and the offers of other zones."""
-    quote = await quotes.retrieve_quote(visit.service, visit.who, visit.param("quote_id"))
+    quote = await jobs.retrieve_quote(visit.service, visit.who, visit.param("quote_id"))
     first = await _first(visit, quote)
     lines = quote["lines"]
     fields = dict.fromkeys(name for line in lines for name in line)
@@ -107,7 +107,7 @@ async def _first(visit: PageRequest, quote: dict[str, Any]) -> dict[str, Any]:
     if beside is None:
         return quote
     try:
-        return await quotes.retrieve_quote(visit.service, visit.who, beside)
+        return await jobs.retrieve_quote(visit.service, visit.who, beside)
     except ApiError:
         # It has expired.
         return quote
@@ -129,7 +129,7 @@ async def ask_zone(visit: PageRequest) -> Response:
         raise not_found("quote", name)
     market = stored.request.market.model_copy(update={"zone": values.get("zone")})
     request = stored.request.model_copy(update={"market": market})
-    quote = await quotes.create_quote(visit.service, visit.who, request)
+    quote = await jobs.create_quote(visit.service, visit.who, request)
     beside = values.get("beside", name)
     return RedirectResponse(f"{ROOT}/quotes/{quote['id']}?beside={url_text(beside, safe='')}", 303)
 

@@ -4,9 +4,8 @@ One process owns the database, one of its threads writes (`Committer`), and any 
 read (`EventLog`, `Snapshots`, `Queries`).
 """
 
-from auctune.service.storage.batch import BatchError, StoreError, WriteBatch
-from auctune.service.storage.committer import Committer
-from auctune.service.storage.engine import Store, open_readonly, open_store, upgrade
+from auctune.service.storage.committer import BatchError, Committer, WriteBatch
+from auctune.service.storage.engine import Store, StoreError, open_readonly, open_store, upgrade
 from auctune.service.storage.event_log import EventLog, EventRow
 from auctune.service.storage.queries import Page, Queries, Row, iter_pages
 from auctune.service.storage.snapshots import Snapshot, Snapshots

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, select
 
 from auctune.domain import InputError, read_snapshot
 from auctune.service.identifiers import JOB_ID
-from auctune.service.storage.batch import OnDone, WriteBatch, noop
+from auctune.service.storage.committer import OnDone, WriteBatch, noop
 from auctune.service.storage.event_log import Record, Upcast
 from auctune.service.storage.tables import snapshots
 

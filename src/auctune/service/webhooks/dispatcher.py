@@ -23,15 +23,13 @@ from sqlalchemy import Engine, and_, or_, select
 from auctune.service.accounts.budgets import BudgetAlert, BudgetAlerts
 from auctune.service.accounts.limits import TokenBuckets
 from auctune.service.config.models import ServiceConfig
-from auctune.service.notifier import Notifier
 from auctune.service.private_files import load_key
-from auctune.service.signing import WebhookSigner
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.event_log import EventType
 from auctune.service.storage.queries import read_values
-from auctune.service.tasks import TaskSet
+from auctune.service.tasks import Notifier, TaskSet
 from auctune.service.webhooks.delivery import DeliveryError, WebhookSender
-from auctune.service.webhooks.registry import Webhook, WebhookRegistry
+from auctune.service.webhooks.registry import Webhook, WebhookRegistry, WebhookSigner
 
 _log = structlog.get_logger(__name__)
 

@@ -1,11 +1,16 @@
-"""Webhooks that users registered, held in memory and stored in the database."""
+"""Webhooks that users registered, held in memory and stored in the database; their signatures."""
 
+import base64
+import hashlib
+import hmac
 import ipaddress
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import orjson
+import standardwebhooks
 from sqlalchemy import Engine
 
 from auctune.domain import InputError
@@ -111,3 +116,40 @@ def _is_private(host: str) -> bool:
         return not is_public(ipaddress.ip_address(host.partition("%")[0]))
     except ValueError:
         return False
+
+
+def sign_message(key: bytes, message_id: str, at: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a message in the Standard Webhooks scheme (1.0.0).
+
+    The id is the same at every attempt; `at` is the unix time of this one.
+    """
+    moment = datetime.fromtimestamp(at, UTC)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": standardwebhooks.Webhook(key).sign(message_id, moment, body.decode()),
+    }
+
+
+class WebhookSigner:
+    """Signs messages as OpenAI does, in the Standard Webhooks scheme.
+
+    OpenAI's client verifies them with `webhooks.unwrap`.
+
+    The key of a webhook is derived from the service's key and the webhook's id, so that none is
+    stored. A new key of the service gives all webhooks new secrets.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def secret(self, webhook_id: str) -> str:
+        """Return the secret with which the owner of a webhook verifies signatures."""
+        return "whsec_" + base64.b64encode(self._derive(webhook_id)).decode()
+
+    def headers(self, webhook_id: str, event_id: str, at: int, body: bytes) -> dict[str, str]:
+        """Return the headers of a delivery; see `sign_message`."""
+        return sign_message(self._derive(webhook_id), event_id, at, body)
+
+    def _derive(self, webhook_id: str) -> bytes:
+        return hmac.new(self._key, webhook_id.encode(), hashlib.sha256).digest()

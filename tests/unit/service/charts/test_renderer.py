@@ -8,8 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from auctune.service.charts.renderer import ChartRenderer, ChartSpec
-from auctune.service.fair_queue import ReadThreads
-from auctune.service.request_scope import RequestScope, request_scope
+from auctune.service.fair_queue import ReadThreads, RequestScope, request_scope
 from support.odd_drawing import SECONDS
 
 ODD = "support.odd_drawing"

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from auctune.service.config.models import LimitsConfig
+from auctune.service.fair_queue import ReadThreads, RequestScope, request_scope
 from auctune.service.files.repository import FileRepository
 from auctune.service.inference.catalog import Model, ModelCatalog
-from auctune.service.request_scope import RequestScope, request_scope
 from auctune.service.storage import Committer, Queries, Store, WriteBatch
 from auctune.service.storage.tables import events, files, jobs
 from support.store_rows import event_row, file_row, job_row, write
@@ -22,10 +22,11 @@ T = TypeVar("T")
 NUM_MODELS = 700
 
 
-class Turns:
+class Turns(ReadThreads):
     """Reads of a request, each with the number of items that it returned."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sizes: list[int] = []
 
     async def run(self, user: str, work: Callable[[], T]) -> T:

@@ -24,9 +24,8 @@ from auctune.engine.generation import InferenceError
 from auctune.service.accounts.limits import OpenLimiter, QuotaExceededError
 from auctune.service.accounts.registry import Budget, Role
 from auctune.service.config.inference import InferenceConfig
-from auctune.service.fair_queue import FairQueue
+from auctune.service.fair_queue import FairQueue, RequestScope, request_scope
 from auctune.service.inference.catalog import Model
-from auctune.service.request_scope import RequestScope, request_scope
 from support.serving import Clock, Served, make_file, make_zone, serving
 
 CONTEXT = 100

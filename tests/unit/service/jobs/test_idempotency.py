@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from auctune.service.jobs import idempotency
-from auctune.service.jobs.idempotency import KEY_SECONDS, IdempotencyStore
+from auctune.service.jobs import request
+from auctune.service.jobs.request import KEY_SECONDS, IdempotencyStore
 from auctune.service.storage import Committer, Store, WriteBatch
 from auctune.service.storage.tables import idempotency_keys
 from support.store_rows import rows_of, write
@@ -16,7 +16,7 @@ pytest_plugins = ["support.store_fixtures"]
 def test_only_keys_that_are_no_longer_valid_are_removed(
     store: Store, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idempotency, "_PAGE", 2)
+    monkeypatch.setattr(request, "_PAGE", 2)
     now = 1e9
     ages = {"new": 0.0, "valid": KEY_SECONDS - 1, **{f"old{n}": KEY_SECONDS + n for n in (1, 2, 3)}}
     rows = [

@@ -4,11 +4,11 @@ from decimal import Decimal
 
 from auctune.domain import Cell, Schedule
 from auctune.domain.decision import MenuLine
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, QuoteStore, ZoneQuote
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Training
 from auctune.service.zones.auction.gateway import offer_line
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.menu import MenuOffer
 
 REQUEST = JobRequest(model="tiny", training_file="file-a")

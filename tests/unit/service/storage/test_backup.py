@@ -10,7 +10,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.service.storage import WriteBatch, open_readonly, open_store, tables
 from auctune.service.storage.committer import Committer
-from auctune.service.storage.sqlite import copy_database
+from auctune.service.storage.engine import copy_database
 
 NAMES = ("left", "right")
 

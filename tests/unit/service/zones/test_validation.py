@@ -7,12 +7,12 @@ import pytest
 
 from auctune.domain import InputError, Money, Reason
 from auctune.domain.data_size import FORWARD_COST, DataSize
+from auctune.engine.unix_time import SlotClock
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.auction.state import AuctionEventType
 from auctune.service.zones.auction.zone import Bid
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import Phase
 from auctune.service.zones.edge.state import SiteDatasets
 from auctune.service.zones.spot.zone import SpotSupply

@@ -13,9 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from auctune.domain import AuctuneError
 from auctune.service.accounts.registry import Principal
-from auctune.service.http.auth import SECURED, CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, to_api_error
-from auctune.service.http.requests import body_schema, read_body
+from auctune.service.http.requests import SECURED, CurrentUser, ServiceDep, body_schema, read_body
 from auctune.service.http.routes.files import delete_record
 from auctune.service.http.routes.streams import HEADERS
 from auctune.service.http.schemas import (

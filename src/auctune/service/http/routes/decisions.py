@@ -9,18 +9,18 @@ from pydantic import BaseModel, TypeAdapter
 
 from auctune.domain import PricedPlan
 from auctune.domain.explanation import PricedCell
+from auctune.engine.unix_time import SlotClock
 from auctune.service.event_writer import read_job
-from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
+from auctune.service.http.requests import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.routes.jobs import AfterJob
 from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.schemas import JobOutcome, Page
 from auctune.service.http.serializers import JSON, json_in_thread, page_view
 from auctune.service.service import Service
 from auctune.service.storage.queries import JobReadModel, Status
-from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.explainer import DecisionExplanation
 from auctune.service.zones.core.projection import JobProjection
+from auctune.service.zones.core.snapshots import DecisionExplanation
 
 router = APIRouter(prefix="/v1", tags=["market"], responses=ERRORS)
 Limit = Annotated[int, Query(ge=1, le=100)]

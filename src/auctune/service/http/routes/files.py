@@ -13,10 +13,9 @@ from auctune.service.event_writer import read_job
 from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.repository import FileRecord
-from auctune.service.http.auth import CurrentUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.middleware import FORM_BYTES
-from auctune.service.http.requests import MultipartUpload
+from auctune.service.http.requests import CurrentUser, MultipartUpload, ServiceDep
 from auctune.service.http.schemas import FileDeleted, FileObject, FilePage
 from auctune.service.http.serializers import JSON, file_view, json_in_thread, page_view
 from auctune.service.identifiers import FILE_ID

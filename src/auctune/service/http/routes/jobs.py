@@ -1,4 +1,4 @@
-"""/v1/fine_tuning/jobs: OpenAI's fine-tuning API, extended by a bid."""
+"""/v1/fine_tuning/jobs: OpenAI's fine-tuning API, extended by a bid; /v1/quotes: its prices."""
 
 import math
 import re
@@ -8,15 +8,32 @@ from typing import Annotated, TypeVar
 import orjson
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 from starlette.datastructures import QueryParams
 
 from auctune.domain import InputError
 from auctune.service.accounts.registry import Principal
 from auctune.service.event_writer import read_job
-from auctune.service.http.auth import SECURED, CurrentUser, ServiceDep, authenticate_user
 from auctune.service.http.errors import ERRORS, ApiError, not_found, retry_after
-from auctune.service.http.requests import body_schema, read_request, reject_unknown_query
-from auctune.service.http.schemas import Checkpoint, Job, JobEvent, Page
+from auctune.service.http.requests import (
+    SECURED,
+    CurrentUser,
+    ServiceDep,
+    authenticate_user,
+    body_schema,
+    read_body,
+    read_request,
+    reject_unknown_query,
+)
+from auctune.service.http.schemas import (
+    AlternativeResponse,
+    Checkpoint,
+    DefaultTerm,
+    EstimateResponse,
+    Job,
+    JobEvent,
+    Page,
+)
 from auctune.service.http.serializers import (
     JSON,
     checkpoint_id,
@@ -25,6 +42,7 @@ from auctune.service.http.serializers import (
     job_view,
     json_in_thread,
     page_view,
+    quote_view,
 )
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.request import Acceptance, JobRequest
@@ -276,3 +294,72 @@ async def _run_on_open_job(
 
 def _json(body: JSON) -> Response:
     return Response(orjson.dumps(body), media_type="application/json")
+
+
+quotes = APIRouter(prefix="/v1/quotes", tags=["market"], responses=ERRORS)
+
+
+class QuoteLine(BaseModel):
+    """A price for a finish time; available until the plan's `start`."""
+
+    line: int
+    price: str
+    finish: float
+    finish_time: str
+    start: float
+    start_time: str
+    vendor: str | None
+    slots: int
+
+
+class QuoteResponse(BaseModel):
+    """A menu, earliest finish first, each line cheaper than the one before. It reserves nothing.
+
+    A metered zone has no lines, but an estimate, which is not binding.
+
+    If the request names no zone and several have the model, the quote is that of the default zone,
+    and `alternatives` lists the offers of all of them.
+
+    `notes` state what training will leave out of the data, as those of a job do.
+
+    `default_terms` are terms that the request did not state, by field of `market`.
+
+    Times are unix seconds, and RFC 3339 in fields named `*_time`.
+    """
+
+    id: str
+    object: str = "quote"
+    created_at: int
+    expires_at: int
+    expires_time: str
+    zone: str
+    kind: str
+    model: str
+    training_file: str
+    seed: int
+    lines: list[QuoteLine]
+    estimate: EstimateResponse | None
+    alternatives: list[AlternativeResponse]
+    default_terms: dict[str, DefaultTerm]
+    notes: list[str]
+
+
+# FastAPI would list all errors of a body, which can take seconds.
+@quotes.post("", response_model=QuoteResponse, openapi_extra=body_schema(JobRequest))
+async def ask_quote(service: ServiceDep, who: CurrentUser, request: Request) -> JSON:
+    """Price a job. A bid is optional and has no effect."""
+    return await create_quote(service, who, read_body(await request.body(), JobRequest))
+
+
+async def create_quote(service: Service, who: Principal, body: JobRequest) -> JSON:
+    """Create a quote, and return it as an API object."""
+    return quote_view(await service.submissions.quote(who, body))
+
+
+@quotes.get("/{quote_id}", response_model=QuoteResponse)
+async def retrieve_quote(service: ServiceDep, who: CurrentUser, quote_id: str) -> JSON:
+    """Return a quote of the last hour."""
+    quote = service.quotes.get(quote_id, who.user)
+    if quote is None:
+        raise not_found("quote", quote_id)
+    return quote_view(quote)

@@ -11,8 +11,8 @@ from auctune.service import focus
 from auctune.service.accounts.registry import Principal
 from auctune.service.event_writer import from_minor_units
 from auctune.service.fair_queue import in_thread
-from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
+from auctune.service.http.requests import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, json_in_thread, page_view
 from auctune.service.identifiers import ENTRY_ID

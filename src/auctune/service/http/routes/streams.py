@@ -15,8 +15,8 @@ from fastapi.responses import StreamingResponse
 from auctune.service.accounts.limits import OPEN
 from auctune.service.accounts.registry import Principal
 from auctune.service.fair_queue import in_thread
-from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS
+from auctune.service.http.requests import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.routes.jobs import own_job
 from auctune.service.http.routes.zones import zone_of
 from auctune.service.http.serializers import JSON, event_view

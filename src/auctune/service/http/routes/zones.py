@@ -6,8 +6,8 @@ from pydantic import BaseModel
 
 from auctune.domain import InputError
 from auctune.service.fair_queue import in_thread
-from auctune.service.http.auth import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.errors import ERRORS, ApiError, not_found
+from auctune.service.http.requests import CurrentUser, OperatorUser, ServiceDep
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, page_view
 from auctune.service.service import Service

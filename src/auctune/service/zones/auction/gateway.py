@@ -12,7 +12,6 @@ from auctune.service.jobs.terms import Terms
 from auctune.service.jobs.training import Submission
 from auctune.service.storage.queries import JobReadModel
 from auctune.service.zones.auction.zone import AuctionZone, Bid, Supply
-from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
 from auctune.service.zones.core.sections import (
@@ -22,6 +21,7 @@ from auctune.service.zones.core.sections import (
     price_section,
     with_state,
 )
+from auctune.service.zones.core.snapshots import Explainer
 
 
 class AuctionGateway(MenuGateway[AuctionZone, Bid, DatasetQuote, MenuLine]):

@@ -35,7 +35,6 @@ from auctune.service.zones.auction.worker import AuctionWorker, RepairCoordinato
 from auctune.service.zones.auction.zone import AuctionZone, Supply, zone_energy
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.events import adapter
-from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.kind import (
     LanguageZoneLoader,
     ZoneKind,
@@ -45,6 +44,7 @@ from auctune.service.zones.core.kind import (
     slot_epoch,
 )
 from auctune.service.zones.core.scheduler import MakeExecutor
+from auctune.service.zones.core.snapshots import Explainer
 from auctune.service.zones.core.startup import StartupTask
 from auctune.service.zones.core.worker import BaseProfiles, DataDirs, ZoneDependencies
 

@@ -38,12 +38,12 @@ from auctune.engine.records import (
     DecisionField,
     ScheduleField,
 )
+from auctune.engine.unix_time import SlotClock
 from auctune.registry import build
 from auctune.service.datasets.repairer import Repair
 from auctune.service.ledger import energy_cost, vendor_cost
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, JobReadModel
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import (
     EventData,
     JobDecided,

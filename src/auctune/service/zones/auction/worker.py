@@ -18,6 +18,7 @@ import structlog
 
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
+from auctune.engine.unix_time import SlotClock
 from auctune.service.datasets.repairer import Repair, Repairer, RepairOrder, VendorOffer
 from auctune.service.datasets.training_data import DatasetInspector
 from auctune.service.files.repository import FileRepository
@@ -26,7 +27,6 @@ from auctune.service.vendors.protocol import Fault, VendorError
 from auctune.service.zones.auction.state import AuctionJob
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import MAX_SHORTFALL, TRAINED_LATER, Phase
 from auctune.service.zones.core.scheduler import MakeExecutor, SlotScheduler, SlotWorker
 from auctune.service.zones.core.worker import ZoneDependencies

@@ -34,9 +34,9 @@ from auctune.domain import (
 from auctune.domain.data_size import DataSize
 from auctune.domain.decision import MenuLine
 from auctune.electricity import RepeatedPrices, read_prices, slot_costs
+from auctune.engine.unix_time import SlotClock, to_rfc3339
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.datasets.repairer import Repair, VendorOffer
-from auctune.service.jobs.terms import to_rfc3339
 from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch
 from auctune.service.storage.event_log import ZoneEvent
 from auctune.service.storage.queries import Effects, JobReadModel
@@ -56,7 +56,6 @@ from auctune.service.zones.auction.state import (
     VendorChanged,
     mechanism_event_data,
 )
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EventData
 from auctune.service.zones.core.job import GivenUp, Phase, SpeedEstimator
 from auctune.service.zones.core.zone import EventWriter, SlottedZone

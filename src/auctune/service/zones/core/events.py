@@ -15,7 +15,7 @@ from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.money import STEP, ZERO
-from auctune.service.jobs.idempotency import IdempotencyKey
+from auctune.service.jobs.request import IdempotencyKey
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import EventType, Record
 from auctune.service.zones.core.job import MeteredDecision, SlotResult

@@ -18,13 +18,13 @@ from auctune.domain.data_size import job_notes
 from auctune.domain.money import ZERO
 from auctune.domain.training import module_notes
 from auctune.engine.data.client import DataError
+from auctune.engine.unix_time import SlotClock, to_rfc3339
 from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.accounts.registry import Principal
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.fair_queue import FairQueue
 from auctune.service.files.repository import FileRecord
 from auctune.service.identifiers import new_id
-from auctune.service.jobs.idempotency import IdempotencyKey
 from auctune.service.jobs.quotes import (
     NO_ALTERNATIVES,
     Alternatives,
@@ -34,7 +34,7 @@ from auctune.service.jobs.quotes import (
     QuoteStore,
     ZoneQuote,
 )
-from auctune.service.jobs.request import Acceptance, JobRequest
+from auctune.service.jobs.request import Acceptance, IdempotencyKey, JobRequest
 from auctune.service.jobs.terms import (
     JobValue,
     Terms,
@@ -44,19 +44,16 @@ from auctune.service.jobs.terms import (
     max_cost,
     request_record,
     required_cap,
-    to_rfc3339,
     validate_amounts,
     value_of,
 )
 from auctune.service.jobs.training import Defaults, Submission, Training, ZoneBid, resolve_training
-from auctune.service.storage.batch import StoreError
 from auctune.service.storage.committer import retry_outages
+from auctune.service.storage.engine import StoreError
 from auctune.service.storage.event_log import Record
 from auctune.service.storage.queries import JobReadModel
 from auctune.service.tasks import TaskSet
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.job import Estimate, EstimateOffer
 from auctune.service.zones.core.menu import (
     MenuOffer,
@@ -68,6 +65,7 @@ from auctune.service.zones.core.menu import (
     resolve_line,
 )
 from auctune.service.zones.core.sections import JobName, ZoneView
+from auctune.service.zones.core.snapshots import Explainer
 from auctune.service.zones.core.zone import Zone
 
 _log = structlog.get_logger(__name__)

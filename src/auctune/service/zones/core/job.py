@@ -14,8 +14,8 @@ from pydantic_core import to_jsonable_python
 from auctune.domain import InputError, Money, round_money
 from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
+from auctune.engine.unix_time import to_rfc3339
 from auctune.service.jobs.quotes import QuoteSummary
-from auctune.service.jobs.terms import to_rfc3339
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import (
     Entry,

@@ -17,6 +17,7 @@ from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
 from auctune.engine.base_facts import Alone, BaseFacts, Report
 from auctune.engine.runtime.nodes import NodeSettings
+from auctune.engine.unix_time import SlotClock
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.datasets.training_data import DatasetInspector, TrainingData
@@ -24,7 +25,6 @@ from auctune.service.jobs.training import Defaults
 from auctune.service.storage.event_log import VERSION, EventLog
 from auctune.service.storage.snapshots import Snapshots
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.gateway import AnyGateway, GatewayContext
 from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.snapshots import created_event, replay_until

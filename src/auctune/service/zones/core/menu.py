@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from auctune.domain import InputError, Money, parse_money
+from auctune.engine.unix_time import SlotClock, to_rfc3339
 from auctune.service.jobs.quotes import Quote, QuoteSummary
 from auctune.service.jobs.request import Acceptance, JobRequest
-from auctune.service.jobs.terms import implied_cap, max_cost, to_rfc3339
-from auctune.service.zones.core.clock import SlotClock
+from auctune.service.jobs.terms import implied_cap, max_cost
 from auctune.service.zones.core.job import Estimate, EstimateOffer
 
 P_co = TypeVar("P_co", covariant=True)

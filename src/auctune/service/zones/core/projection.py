@@ -16,10 +16,10 @@ from auctune.domain import Money, Reason
 from auctune.domain.data_size import DataSize, job_notes
 from auctune.domain.money import least_above
 from auctune.domain.training import PARAMETERS, module_notes
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent
 from auctune.service.storage.queries import JobReadModel, Status
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobDecided, Size, adapter
 from auctune.service.zones.core.job import (
     Meter,

@@ -28,8 +28,8 @@ from auctune.engine.messages.node import (
 )
 from auctune.engine.runtime.nodes import adapter_folder, make_quota
 from auctune.engine.runtime.supervisor import Executor, OnNodeMessage
+from auctune.engine.unix_time import SlotClock
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted, JobTrained
 from auctune.service.zones.core.job import SLOWER, Phase, SlotJob, SlotResult
 from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker

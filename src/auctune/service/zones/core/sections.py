@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from auctune.engine.unix_time import SlotClock
 from auctune.pages import count
 from auctune.service.charts.renderer import ChartSpec
-from auctune.service.zones.core.clock import SlotClock
 
 MAX_CHART_SLOTS = 120
 """Slots of a chart, the newest ones."""

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from auctune.domain import InputError, Money
+from auctune.engine.unix_time import SlotClock
 from auctune.service.accounts.registry import Principal
-from auctune.service.jobs.idempotency import IdempotencyKey
+from auctune.service.jobs.request import IdempotencyKey
 from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.storage.queries import Effects, JobReadModel
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import (
     EpochCheckpoint,
     EventData,

@@ -18,7 +18,6 @@ from auctune.service.jobs.terms import Terms, request_record
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage.event_log import ZoneEvent
 from auctune.service.storage.queries import JobReadModel
-from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext, MenuGateway
 from auctune.service.zones.core.menu import OfferLine
 from auctune.service.zones.core.sections import (
@@ -30,6 +29,7 @@ from auctune.service.zones.core.sections import (
     price_section,
     with_state,
 )
+from auctune.service.zones.core.snapshots import Explainer
 from auctune.service.zones.edge.state import EdgeDecided, EdgeModel, SiteDatasets
 from auctune.service.zones.edge.supply import EdgeBid, EdgeSupply, MenuRequest
 from auctune.service.zones.edge.zone import EdgeZone

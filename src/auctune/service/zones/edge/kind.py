@@ -9,12 +9,11 @@ from auctune.edge import ByDuration, EdgeJob
 from auctune.engine.base_facts import Alone, Report, learn_base
 from auctune.engine.edge.worker import SitesSettings
 from auctune.engine.runtime.ray.params import check_ray
+from auctune.engine.unix_time import SlotClock
 from auctune.service.config.edge import EdgeConfig, read_supply
 from auctune.service.datasets.training_data import DatasetInspector, FileSizes
 from auctune.service.jobs.training import Defaults
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
-from auctune.service.zones.core.explainer import Explainer
 from auctune.service.zones.core.gateway import GatewayContext
 from auctune.service.zones.core.kind import (
     LanguageZoneLoader,
@@ -24,6 +23,7 @@ from auctune.service.zones.core.kind import (
     read_optional_profile,
     slot_epoch,
 )
+from auctune.service.zones.core.snapshots import Explainer
 from auctune.service.zones.core.worker import BaseProfiles, DataDirs
 from auctune.service.zones.edge.gateway import EdgeGateway, explain
 from auctune.service.zones.edge.state import EdgeModel, EdgeState, SiteDatasetResolver, empty_model

@@ -24,13 +24,13 @@ from auctune.edge import (
 )
 from auctune.engine.edge.edge_folder import SummaryField
 from auctune.engine.edge.records import DecisionField, JobField, PlanField, read_job
+from auctune.engine.unix_time import SlotClock
 from auctune.service.config.edge import read_supply
 from auctune.service.datasets.training_data import FileSizes
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.training import Submission, Training
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, JobReadModel, Status
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,

@@ -30,11 +30,10 @@ from auctune.engine.messages.sites import (
     SlotTrained,
 )
 from auctune.engine.runtime.channel import OnMessage
+from auctune.engine.unix_time import SlotClock
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.job import SLOWER, Phase, SlotResult
-from auctune.service.zones.core.supervisor import ProcessSupervisor
-from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker
+from auctune.service.zones.core.worker import ProcessSupervisor, ZoneDependencies, ZoneWorker
 from auctune.service.zones.core.zone import lose_to_memory
 from auctune.service.zones.edge.state import EdgeJobState, EdgeTrained
 from auctune.service.zones.edge.zone import EdgeZone

@@ -21,8 +21,8 @@ from auctune.edge import (
     first_violation,
 )
 from auctune.edge.prices import cost_of
+from auctune.engine.unix_time import SlotClock
 from auctune.service.storage.queries import JobReadModel
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted, SlotStarted
 from auctune.service.zones.core.job import (
     MAX_SHORTFALL,

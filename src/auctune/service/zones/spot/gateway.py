@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auctune.domain import InputError, Money
+from auctune.engine.unix_time import SlotClock
 from auctune.service.accounts.registry import Principal
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.config.zone import SPOT
@@ -15,7 +16,6 @@ from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.terms import DEADLINE, JobValue, Terms, request_record
 from auctune.service.jobs.training import Submission
 from auctune.service.storage.queries import JobReadModel
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, cap_of
 from auctune.service.zones.core.job import Estimate
 from auctune.service.zones.core.sections import (

@@ -8,11 +8,11 @@ from auctune.engine.base_facts import Alone, BaseFacts, Report, learn_base
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.spot.job_config import SpotJobSpec, overhead_fields
 from auctune.engine.spot.traces import LoopedTrace
+from auctune.engine.unix_time import SlotClock
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.kind import (
     LanguageZoneLoader,
     ZoneKind,

@@ -22,12 +22,12 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
 from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy, estimate
 from auctune.engine.spot.traces import LoopedTrace
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import ZoneBid
 from auctune.service.ledger import instance_cost
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, JobReadModel
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import (
     EventData,
     JobFailed,

@@ -37,8 +37,7 @@ from auctune.engine.spot.state import EventRecord
 from auctune.service.config.spot import SpotConfig
 from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.job import SLOWER_THAN_SOLD, Phase
-from auctune.service.zones.core.supervisor import ProcessSupervisor
-from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker
+from auctune.service.zones.core.worker import ProcessSupervisor, ZoneDependencies, ZoneWorker
 from auctune.service.zones.spot.state import CAP_REACHED, ProcessReady, SpotEventType, SpotJobState
 from auctune.service.zones.spot.zone import SpotSupply, SpotZone
 

@@ -11,10 +11,10 @@ from auctune.domain.data_size import DataSize
 from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy, max_deadline, overhead_fields
 from auctune.engine.spot.state import EventRecord, SpotRunState
 from auctune.engine.spot.traces import LoopedTrace, read_looped_trace
+from auctune.engine.unix_time import SlotClock, to_rfc3339
 from auctune.service.config.spot import SpotConfig
-from auctune.service.jobs.terms import JobValue, to_rfc3339
+from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch, check_step
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted
 from auctune.service.zones.core.job import (
     SLOWER_THAN_SOLD,

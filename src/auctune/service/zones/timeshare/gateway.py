@@ -11,6 +11,7 @@ from typing import Any
 from auctune.device_profile import Profile
 from auctune.domain import InputError, Money, round_money
 from auctune.domain.job_words import loss_text, state_word
+from auctune.engine.unix_time import SlotClock
 from auctune.service.accounts.registry import Principal
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.config.zone import TIMESHARE
@@ -26,7 +27,6 @@ from auctune.service.jobs.training import (
     check_batch,
     check_step,
 )
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.gateway import EstimateGateway, GatewayContext, cap_of
 from auctune.service.zones.core.job import Estimate, Phase
 from auctune.service.zones.core.sections import (

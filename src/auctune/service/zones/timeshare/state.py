@@ -17,10 +17,10 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.money import ZERO
 from auctune.domain.training import Method
 from auctune.engine.pool.epoch import MAX_OVERRUN_QUANTA
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.training import Training, ZoneBid
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, JobReadModel, Status
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import (
     EventData,
     JobCancelled,

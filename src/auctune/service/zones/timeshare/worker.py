@@ -38,17 +38,16 @@ from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import WorkerProcess, start_worker
 from auctune.engine.runtime.nodes import NodeError, NodeSettings, adapter_folder, node_worker
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.training import step_seconds
-from auctune.service.storage.batch import StoreError
+from auctune.service.storage.engine import StoreError
 from auctune.service.storage.event_log import ZoneEvent
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import JobNoted as JobNotedBody
 from auctune.service.zones.core.events import JobTrained
 from auctune.service.zones.core.job import MAX_SHORTFALL, SLOWER_THAN_SOLD, Phase, SlotResult
 from auctune.service.zones.core.snapshots import read_event
-from auctune.service.zones.core.supervisor import ProcessSupervisor
-from auctune.service.zones.core.worker import ZoneDependencies, ZoneWorker
+from auctune.service.zones.core.worker import ProcessSupervisor, ZoneDependencies, ZoneWorker
 from auctune.service.zones.timeshare.state import JobJoined as JobJoinedPool
 from auctune.service.zones.timeshare.state import JobLeft as JobLeftPool
 from auctune.service.zones.timeshare.state import (

@@ -6,8 +6,8 @@ from typing import Any
 from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.engine.pool.events import ExitReason
+from auctune.engine.unix_time import SlotClock
 from auctune.service.jobs.training import step_seconds
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.events import EpochCheckpoint
 from auctune.service.zones.core.job import SLOWER_THAN_SOLD
 from auctune.service.zones.core.zone import EventWriter, Zone

@@ -1,6 +1,6 @@
 """Prices and use of a zone's resources, as a table and as charts."""
 
-from auctune.service.zones.core.clock import SlotClock
+from auctune.engine.unix_time import SlotClock
 from auctune.service.zones.core.sections import Section, price_section, with_state
 
 CLOCK = SlotClock(epoch=400.0, slot_seconds=60.0, now=lambda: 1000.0)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from auctune.engine.messages.base import Alive
 from auctune.engine.messages.spot import RunEvent
 from auctune.engine.runtime.channel import OnMessage
-from auctune.service.zones.core.supervisor import ProcessSupervisor
+from auctune.service.zones.core.worker import ProcessSupervisor
 
 
 @dataclass

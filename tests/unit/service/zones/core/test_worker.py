@@ -13,6 +13,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.engine.messages.node import NotCompleted
+from auctune.engine.unix_time import SlotClock
 from auctune.service.config.models import LimitsConfig
 from auctune.service.files.blobs import Trash
 from auctune.service.files.repository import FileRepository
@@ -20,7 +21,6 @@ from auctune.service.storage import Committer, EventLog, Queries, Store, StoreEr
 from auctune.service.zones.auction.zone import AuctionZone
 from auctune.service.zones.core import worker as worker_module
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.worker import BackgroundJobs, DataDirs, ZoneWorker
 from support.store_rows import job_unit, write
 from support.zones import MadeUpZone

@@ -1,6 +1,6 @@
 """What an operator sees of a spot zone."""
 
-from auctune.service.zones.core.clock import SlotClock
+from auctune.engine.unix_time import SlotClock
 from auctune.service.zones.spot.gateway import market_section
 from auctune.service.zones.spot.state import SlotStats
 

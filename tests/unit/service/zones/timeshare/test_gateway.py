@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from auctune.service.zones.core.clock import SlotClock
+from auctune.engine.unix_time import SlotClock
 from auctune.service.zones.timeshare.gateway import shares_section
 
 CLOCK = SlotClock(epoch=0.0, slot_seconds=60.0, now=lambda: 0.0)

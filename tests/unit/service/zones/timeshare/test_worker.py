@@ -15,6 +15,7 @@ from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.runtime.local import WorkerProcess, start_worker
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.supervisor import SupervisorPolicy
+from auctune.engine.unix_time import SlotClock
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import OpenJobs
 from auctune.service.accounts.registry import AccountRegistry
@@ -22,12 +23,11 @@ from auctune.service.config.models import LimitsConfig
 from auctune.service.event_writer import LogWriter
 from auctune.service.files.repository import FileRepository
 from auctune.service.metrics import Metrics
-from auctune.service.notifier import Notifier
 from auctune.service.storage import Committer, EventLog, Queries, Store, open_store
 from auctune.service.storage.event_log import EventType
-from auctune.service.zones.core import supervisor
+from auctune.service.tasks import Notifier
+from auctune.service.zones.core import worker as core_worker
 from auctune.service.zones.core.actor import ZoneActor
-from auctune.service.zones.core.clock import SlotClock
 from auctune.service.zones.core.worker import DataDirs
 from auctune.service.zones.timeshare import worker as worker_module
 from auctune.service.zones.timeshare.state import empty_model
@@ -126,7 +126,7 @@ def committer(store: Store) -> Iterator[Committer]:
 
 def set_policy(monkeypatch: pytest.MonkeyPatch, **settings: float) -> None:
     policy = SupervisorPolicy(heartbeat_seconds=120.0, stop_seconds=20.0, **settings)  # type: ignore[arg-type]
-    monkeypatch.setattr(supervisor, "_POLICY", policy)
+    monkeypatch.setattr(core_worker, "_POLICY", policy)
 
 
 def run(made: RunningZone, play: Callable[[], None]) -> None:
