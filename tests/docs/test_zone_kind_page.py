@@ -17,11 +17,10 @@ import pytest
 from auctune.engine.unix_time import to_rfc3339
 from auctune.service.accounts.registry import Budget
 from auctune.service.config.models import ServiceConfig, read_config
-from auctune.service.settings_check import check_service
 from auctune.service.storage import EventLog, Snapshots
 from auctune.service.zones.core.snapshots import replay_until
 from auctune.service.zones.core.state import ZoneModel
-from auctune.service.zones.kinds import find_kind
+from auctune.service.zones.kinds import check_service, find_kind
 from support.command_line import run_auctune
 from support.page_visitor import PageVisitor
 from support.pages import ROOT, blocks, links

@@ -178,7 +178,7 @@ def _settings(
 
 def _read_checked(config: Path) -> "ServiceConfig":
     from auctune.service.config.models import read_config
-    from auctune.service.settings_check import check_bases, check_service
+    from auctune.service.zones.kinds import check_bases, check_service
 
     file = read_config(config)
     try:

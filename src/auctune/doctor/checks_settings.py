@@ -37,7 +37,7 @@ def check_settings(at: Installation) -> Iterator[Finding]:
     else:
         yield ok(f"{at.config} is valid; zones: {', '.join(zone.name for zone in at.zones)}")
     if at.settings is not None and not at.settings_error:
-        from auctune.service.config.cores import core_warnings
+        from auctune.service.config.zone import core_warnings
 
         for warning in core_warnings(at.zones):
             fix = "configure fewer workers, or set `cores` of zones by what they are to sell"

@@ -105,7 +105,7 @@ def load_installation(
         # Outside of the time limit, as a busy machine takes seconds for it; and here, as without
         # the extra `service` there are no packages to read settings with.
         from auctune.service.config.models import ServiceConfig, read_config
-        from auctune.service.settings_check import check_service
+        from auctune.service.zones.kinds import check_service
 
         settings = run_with_timeout(
             _READ_SECONDS, lambda: ServiceConfig() if config is None else read_config(config)

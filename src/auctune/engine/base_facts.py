@@ -15,6 +15,8 @@ import queue
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from auctune.atomic_files import write_atomically
 from auctune.device_profile import Profile, read_profile, write_profile
@@ -289,3 +291,21 @@ def _await_result(
                 raise NodeError(message.what)
             case Missing():
                 report(f"waiting: {message.what}", 0.0)
+
+
+class StartupTask:
+    """Work that runs while bases are measured, and ends with its context; here, none."""
+
+    def wait(self, report: Report) -> None:
+        """Block until the work is done, and report its progress."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass

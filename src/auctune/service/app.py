@@ -25,7 +25,6 @@ from auctune.service.http.requests import (
 from auctune.service.http.routes import (
     accounts,
     answers,
-    decisions,
     files,
     jobs,
     ledger,
@@ -40,11 +39,11 @@ _ROUTERS = (
     files.router,
     jobs.router,
     streams.router,
-    jobs.quotes,
+    jobs.quote_router,
     zones.router,
-    decisions.router,
+    zones.decision_router,
     ledger.router,
-    accounts.webhooks,
+    accounts.webhook_router,
     accounts.router,
     answers.router,
 )

@@ -25,9 +25,8 @@ from auctune.engine.unix_time import SteadyClock
 from auctune.service import logging
 from auctune.service.accounts.registry import NO_TERMS, AccountRegistry, Budget, Role, generate_key
 from auctune.service.app import make_app
-from auctune.service.config.cores import core_warnings, divide_cores
 from auctune.service.config.models import ServiceConfig
-from auctune.service.config.zone import ZoneConfig
+from auctune.service.config.zone import ZoneConfig, core_warnings, divide_cores
 from auctune.service.http.connections import (
     MAX_CONNECTIONS,
     ConnectionLimits,

@@ -32,7 +32,7 @@ def test_a_file_that_is_not_there_is_wrong(tmp_path: Path) -> None:
 def test_each_zone_whose_workers_share_cores_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auctune.service.config.cores.usable_cores", lambda: 2.0)
+    monkeypatch.setattr("auctune.service.config.zone.usable_cores", lambda: 2.0)
     config = EXAMPLE.parent / "service" / "all-kinds.toml"
     at = load_installation(config, tmp_path, tmp_path, tmp_path / "url", online=False)
     valid, *warnings = check_settings(at)

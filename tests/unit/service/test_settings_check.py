@@ -9,7 +9,7 @@ from auctune.domain import InputError
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.models import read_config
 from auctune.service.private_files import write_private
-from auctune.service.settings_check import check_bases, check_service
+from auctune.service.zones.kinds import check_bases, check_service
 
 VENDOR = '[[zones.vendors]]\nname = "far"\nurl = "http://localhost:1"\n'
 

@@ -29,13 +29,14 @@ from auctune.service.jobs.training import Training
 from auctune.service.vendors.client import (
     IF_TRANSIENT,
     Clock,
+    SharedFiles,
     VendorClient,
     VendorParams,
     make_client,
+    make_vendor_app,
     request_quotes,
 )
 from auctune.service.vendors.protocol import Fault, Offer, Order, VendorError, check_url, summarize
-from auctune.service.vendors.shared_files import SharedFiles, make_vendor_app
 
 VENDOR_ROOT = "/vendors"
 # A finished result can be fetched, even if it was due while the service was down.

@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 from fastapi.responses import Response
 
+from auctune.domain.epoch_metrics import COLUMNS, step_metrics
 from auctune.engine.unix_time import SlotClock, to_rfc3339
 from auctune.service.fair_queue import in_thread
 from auctune.service.files.repository import FileRecord
 from auctune.service.jobs.quotes import QUOTE_TTL_SECONDS, Quote
 from auctune.service.jobs.request import checkpoint_name, model_name
-from auctune.service.jobs.step_metrics import COLUMNS, step_metrics
 from auctune.service.jobs.terms import default_terms_record
 from auctune.service.storage.event_log import EventRow, EventType
 from auctune.service.storage.queries import JobReadModel

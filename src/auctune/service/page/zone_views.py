@@ -5,7 +5,7 @@ from decimal import Decimal
 from starlette.responses import Response
 
 from auctune.service.fair_queue import in_thread
-from auctune.service.http.routes import decisions, ledger, zones
+from auctune.service.http.routes import ledger, zones
 from auctune.service.http.serializers import JSON
 from auctune.service.page.auth import PageRequest
 from auctune.service.page.charts import job_names, money_over_time, plan_of_zone, targets_of
@@ -66,13 +66,13 @@ async def zone_page(visit: PageRequest) -> Response:
     """Show a zone of any kind."""
     service, who, name = visit.service, visit.who, visit.param("zone_id")
     zone = await zones.retrieve_zone(service, who, name)
-    page = await in_thread(decisions.read_bids, service, name, 50, visit.after("job"))
+    page = await in_thread(zones.read_bids, service, name, 50, visit.after("job"))
     decided = page["data"]
     names = job_names(decided)
     view = await zones.zone_of(service, name).inspect(lambda job: names.get(job) or short_id(job))
     sections, totals = [*view.sections], totals_of(decided)
     if view.nodes is not None:
-        plans, _ = await _newest_bids(service, name, decisions.ADMITTED)
+        plans, _ = await _newest_bids(service, name, zones.ADMITTED)
         totals["open"] = len(plans)
         plan = plan_of_zone(plans, zone, [node.id for node in view.nodes])
         sections.insert(0, Section("Plan", _PLAN, charts=() if plan is None else (plan,)))
@@ -107,7 +107,7 @@ async def _newest_bids(
     after, has_more = None, True
     while has_more and len(found) < _MAX_BIDS:
         limit = min(_PAGE, _MAX_BIDS - len(found))
-        page = await in_thread(decisions.read_bids, service, zone, limit, after, statuses)
+        page = await in_thread(zones.read_bids, service, zone, limit, after, statuses)
         found += page["data"]
         after, has_more = found[-1]["job"] if found else None, page["has_more"]
     return found, has_more

@@ -5,10 +5,12 @@ vendors, and `repairer` holds the vendors of a zone. examples/vendor is a vendor
 """
 
 from auctune.service.vendors.client import (
+    SharedFiles,
     TokenClient,
     VendorClient,
     VendorParams,
     make_client,
+    make_vendor_app,
     request_quotes,
     retry,
 )
@@ -22,7 +24,6 @@ from auctune.service.vendors.protocol import (
     VendorToken,
     summarize,
 )
-from auctune.service.vendors.shared_files import SharedFiles, make_vendor_app
 
 __all__ = [
     "DatasetSummary",

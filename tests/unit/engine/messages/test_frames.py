@@ -81,7 +81,7 @@ from auctune.engine.messages.spot import (
 )
 from auctune.engine.runtime.channel import decode, encode
 from auctune.service.charts import messages as charts
-from auctune.service.integrations import messages as integrations
+from auctune.service.integrations import worker as integrations
 from auctune.service.zones.auction.startup import CompilerReply
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import NO_GRADIENT, ChunkRows, Contribution, RowRange

@@ -10,13 +10,17 @@ from auctune.domain import InputError
 from auctune.engine.messages.node import NODE_MESSAGES
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.service.config.auction import AuctionConfig, NodeConfig
-from auctune.service.config.cores import core_warnings, divide_cores, usable_cores
 from auctune.service.config.edge import EdgeConfig
 from auctune.service.config.models import ServiceConfig, read_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
-from auctune.service.config.zone import LanguageZoneConfig
-from auctune.service.settings_check import check_service
+from auctune.service.config.zone import (
+    LanguageZoneConfig,
+    core_warnings,
+    divide_cores,
+    usable_cores,
+)
+from auctune.service.zones.kinds import check_service
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 

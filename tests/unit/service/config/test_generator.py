@@ -18,7 +18,7 @@ from auctune.service.config.generator import (
     update_page,
 )
 from auctune.service.config.models import FIRST_TERMS, ServiceConfig, read_config
-from auctune.service.settings_check import check_service
+from auctune.service.zones.kinds import check_service
 
 ROOT = Path(__file__).resolve().parents[4]
 LINES = STARTER_FILE.splitlines()

@@ -9,7 +9,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.service.config.models import ServiceConfig, read_config
 from auctune.service.private_files import write_private
-from auctune.service.settings_check import check_service
+from auctune.service.zones.kinds import check_service
 
 KEY = "key-of-the-operator"
 

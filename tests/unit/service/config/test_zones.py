@@ -12,8 +12,8 @@ from auctune.service.config.edge import EdgeConfig, read_supply, supply_record
 from auctune.service.config.models import read_config
 from auctune.service.config.spot import SpotConfig
 from auctune.service.config.zone import DeviceRequirement
-from auctune.service.settings_check import check_service
 from auctune.service.zones.core.worker import DataDirs
+from auctune.service.zones.kinds import check_service
 from auctune.service.zones.spot.kind import instance_settings
 from auctune.spot.job import InstanceStart, Overhead
 from support.spot_files import daily_market, write_market

@@ -1,6 +1,6 @@
 import csv
 
-from auctune.service.jobs.step_metrics import COLUMNS, metrics_csv, step_metrics
+from auctune.domain.epoch_metrics import COLUMNS, metrics_csv, step_metrics
 
 
 def result(*losses: list[object], validation: tuple[list[object], ...] = ()) -> dict[str, object]:

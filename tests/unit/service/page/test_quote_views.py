@@ -2,7 +2,7 @@
 
 import pytest
 
-from auctune.service.page.quote_views import field_of
+from auctune.service.page.job_views import field_of
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from auctune.device_profile import write_profile
 from auctune.domain import InputError
 from auctune.service.config.models import AnyZone, read_config
 from auctune.service.config.timeshare import TimeshareConfig
-from auctune.service.settings_check import check_service
 from auctune.service.storage.event_log import EventType
 from auctune.service.zones.auction.state import AuctionEventType
 from auctune.service.zones.core.worker import DataDirs
 from auctune.service.zones.edge.state import EdgeEventType
-from auctune.service.zones.kinds import KINDS, find_kind
+from auctune.service.zones.kinds import KINDS, check_service, find_kind
 from auctune.service.zones.spot.kind import instance_settings
 from auctune.service.zones.spot.state import SpotEventType
 from auctune.service.zones.timeshare.kind import pool_settings

@@ -277,7 +277,7 @@ def _budget(service: Service, account: Account) -> JSON:
     }
 
 
-webhooks = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], responses=ERRORS)
+webhook_router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], responses=ERRORS)
 
 
 class WebhookBody(BaseModel):
@@ -306,14 +306,14 @@ class WebhookDeleted(BaseModel):
     deleted: bool
 
 
-@webhooks.post("", response_model=WebhookResponse)
+@webhook_router.post("", response_model=WebhookResponse)
 async def add_webhook(service: ServiceDep, who: CurrentUser, body: WebhookBody) -> JSON:
     """Register an address that is notified when a job of the user ends."""
     webhook = await service.webhooks.registry.add(who.user, body.url)
     return _view(webhook, service.webhooks.signer)
 
 
-@webhooks.get("", response_model=Page[WebhookResponse])
+@webhook_router.get("", response_model=Page[WebhookResponse])
 async def list_webhooks(service: ServiceDep, who: CurrentUser) -> JSON:
     """List the user's webhooks."""
     signer = service.webhooks.signer
@@ -321,7 +321,7 @@ async def list_webhooks(service: ServiceDep, who: CurrentUser) -> JSON:
     return page_view([_view(webhook, signer) for webhook in webhooks])
 
 
-@webhooks.delete("/{webhook_id}", response_model=WebhookDeleted)
+@webhook_router.delete("/{webhook_id}", response_model=WebhookDeleted)
 async def remove_webhook(service: ServiceDep, who: CurrentUser, webhook_id: str) -> JSON:
     """Delete a webhook."""
     webhook = service.webhooks.registry.get(webhook_id)

@@ -296,7 +296,7 @@ def _json(body: JSON) -> Response:
     return Response(orjson.dumps(body), media_type="application/json")
 
 
-quotes = APIRouter(prefix="/v1/quotes", tags=["market"], responses=ERRORS)
+quote_router = APIRouter(prefix="/v1/quotes", tags=["market"], responses=ERRORS)
 
 
 class QuoteLine(BaseModel):
@@ -345,7 +345,7 @@ class QuoteResponse(BaseModel):
 
 
 # FastAPI would list all errors of a body, which can take seconds.
-@quotes.post("", response_model=QuoteResponse, openapi_extra=body_schema(JobRequest))
+@quote_router.post("", response_model=QuoteResponse, openapi_extra=body_schema(JobRequest))
 async def ask_quote(service: ServiceDep, who: CurrentUser, request: Request) -> JSON:
     """Price a job. A bid is optional and has no effect."""
     return await create_quote(service, who, read_body(await request.body(), JobRequest))
@@ -356,7 +356,7 @@ async def create_quote(service: Service, who: Principal, body: JobRequest) -> JS
     return quote_view(await service.submissions.quote(who, body))
 
 
-@quotes.get("/{quote_id}", response_model=QuoteResponse)
+@quote_router.get("/{quote_id}", response_model=QuoteResponse)
 async def retrieve_quote(service: ServiceDep, who: CurrentUser, quote_id: str) -> JSON:
     """Return a quote of the last hour."""
     quote = service.quotes.get(quote_id, who.user)

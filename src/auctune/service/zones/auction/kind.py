@@ -9,7 +9,15 @@ from typing import Any
 
 from auctune.device_profile import Profile
 from auctune.domain import Cluster, EnergyForecast, Explanation, InputError, Node, NodeType
-from auctune.engine.base_facts import Alone, BaseFacts, Elsewhere, Report, StartNode, learn_base
+from auctune.engine.base_facts import (
+    Alone,
+    BaseFacts,
+    Elsewhere,
+    Report,
+    StartNode,
+    StartupTask,
+    learn_base,
+)
 from auctune.engine.market.market_file import MarketFile
 from auctune.engine.runtime.local import LocalLauncher
 from auctune.engine.runtime.nodes import NodeSettings, node_workers
@@ -45,7 +53,6 @@ from auctune.service.zones.core.kind import (
 )
 from auctune.service.zones.core.scheduler import MakeExecutor
 from auctune.service.zones.core.snapshots import Explainer
-from auctune.service.zones.core.startup import StartupTask
 from auctune.service.zones.core.worker import BaseProfiles, DataDirs, ZoneDependencies
 
 SAMPLE_TOKENS = 64.0

@@ -33,14 +33,13 @@ from auctune.domain import (
     RepeatedEnergy,
     Task,
 )
-from auctune.engine.base_facts import Report
+from auctune.engine.base_facts import Report, StartupTask
 from auctune.engine.messages.base import Alive, Response, Stop, WorkerMessages
 from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.numerics.jit import COMPILING, is_compiled
 from auctune.registry import build
 from auctune.service.config.auction import AuctionConfig
-from auctune.service.zones.core.startup import StartupTask
 
 _WORKER = "auctune.service.zones.auction.startup"
 _PARTS: tuple[Literal["bids", "learning"], ...] = ("bids", "learning")

@@ -15,7 +15,7 @@ import structlog
 
 from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
-from auctune.engine.base_facts import Alone, BaseFacts, Report
+from auctune.engine.base_facts import Alone, BaseFacts, Report, StartupTask
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.unix_time import SlotClock
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
@@ -28,7 +28,6 @@ from auctune.service.zones.core.actor import ZoneActor
 from auctune.service.zones.core.gateway import AnyGateway, GatewayContext
 from auctune.service.zones.core.projection import JobProjection
 from auctune.service.zones.core.snapshots import created_event, replay_until
-from auctune.service.zones.core.startup import StartupTask
 from auctune.service.zones.core.state import ZoneModel
 from auctune.service.zones.core.worker import BaseProfiles, DataDirs, ZoneDependencies, ZoneWorker
 from auctune.service.zones.core.zone import Zone

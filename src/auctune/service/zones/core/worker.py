@@ -18,6 +18,7 @@ import orjson
 import structlog
 
 from auctune.domain import AuctuneError, InputError
+from auctune.domain.epoch_metrics import metrics_csv
 from auctune.engine.base_facts import BaseFacts, Report
 from auctune.engine.data.client import DataClient
 from auctune.engine.messages.base import Failed
@@ -29,7 +30,6 @@ from auctune.service.accounts.budgets import BudgetLocks
 from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.jobs.quotes import QuoteStore
-from auctune.service.jobs.step_metrics import metrics_csv
 from auctune.service.storage import Committer, Snapshots, Store
 from auctune.service.storage.engine import StoreError
 from auctune.service.storage.event_log import EventLog, EventType
