@@ -3,8 +3,8 @@
 A package offers a kind as an entry point of the group `auctune.zone_kinds`; see
 docs/how-to/add-a-zone-kind.md.
 
-The models of settings check auctune.toml itself. A kind checks what it refers to, before anything is
-built, measured or written: parameters of mechanisms, files, bases.
+The models of settings check auctune.toml itself. A kind checks what it refers to, before anything
+is built, measured or written: parameters of mechanisms, files, bases.
 """
 
 import time
