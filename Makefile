@@ -83,9 +83,9 @@ PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 test: checked
 	$(PYTEST) --numprocesses 2 -m "not slow or smoke"
 
-# Many of these tests wait for slots to pass: three fit beside each other, two of them with Ray.
+# Many of these tests wait for slots to pass: four fit beside each other, two of them with Ray.
 test-all: kernels
-	AUCTUNE_THOROUGH=$(THOROUGH) $(PYTEST) --numprocesses 3 -m "$(if $(THOROUGH),sampled or )slow and not smoke"
+	AUCTUNE_THOROUGH=$(THOROUGH) $(PYTEST) --numprocesses 4 -m "$(if $(THOROUGH),sampled or )slow and not smoke"
 
 # Clients of OpenAI's API want other releases of packages than auctune: each has an environment.
 ENVIRONMENTS := $(patsubst tests/data/clients/%.txt,.venv-clients/%/.ready,$(wildcard tests/data/clients/*.txt))

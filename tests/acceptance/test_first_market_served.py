@@ -16,6 +16,7 @@ from support.executor_kinds import KINDS
 from support.market_runs import EXAMPLE, to_toml
 from support.pages import ROOT
 from support.service_process import Answer, ServiceProcess, running
+from support.thorough import alternated
 
 pytest_plugins = ["support.market_fixtures", "support.tiny_bases"]
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ REJECTED_SOME = 3
 SETTINGS = ROOT / "examples" / "service" / "auctune.toml"
 
 
-@pytest.mark.parametrize("executor", KINDS)
+@pytest.mark.parametrize("executor", alternated(KINDS))
 def test_a_served_market_trains_all_that_it_admits_to_adapters_that_lower_the_loss(
     cache_home: Path,
     tiny_cache: Path,

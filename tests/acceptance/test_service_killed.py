@@ -6,6 +6,7 @@ import pytest
 
 from support.executor_kinds import KINDS
 from support.kill_loop import kill_again_and_again
+from support.thorough import alternated
 
 pytestmark = pytest.mark.slow
 
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.slow
 KILLS = 5
 
 
-@pytest.mark.parametrize("executor", KINDS)
+@pytest.mark.parametrize("executor", alternated(KINDS))
 def test_kills_under_load_lose_nothing_and_charge_nothing_twice(
     tmp_path: Path, executor: str
 ) -> None:

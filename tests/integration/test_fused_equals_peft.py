@@ -29,6 +29,7 @@ from support.peft_alone import (
     weights_of,
 )
 from support.small_bases import FAMILIES, build_base, write_rows
+from support.thorough import alternated
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 
@@ -136,7 +137,10 @@ def test_eight_unlike_adapters_come_out_as_if_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("checkpointing", [0, 1], ids=["plain", "checkpointing"])
+@pytest.mark.parametrize(
+    "checkpointing",
+    alternated([pytest.param(0, id="plain"), pytest.param(1, id="checkpointing")]),
+)
 def test_kernels_of_triton_give_what_peft_gives_alone(
     bases: dict[str, Base], folder: Path, oracle: Oracle, checkpointing: int
 ) -> None:

@@ -16,6 +16,7 @@ from auctune.service.storage.tables import entries, events
 from auctune.train.base import Base
 from support.executor_kinds import KINDS
 from support.service_process import Answer, ServiceProcess, running, write_service
+from support.thorough import alternated
 from support.vendor_process import VendorProcess
 from support.waits import poll
 
@@ -127,7 +128,7 @@ def is_dropped(vendor: VendorProcess) -> bool:
     return all([file.name for file in one.iterdir()] == ["discarded"] for one in folders)
 
 
-@pytest.mark.parametrize("executor", KINDS)
+@pytest.mark.parametrize("executor", alternated(KINDS))
 def test_a_vendor_that_is_cheaper_than_the_builtin_one_wins_repairs_and_is_paid(
     tiny_base: Base, tmp_path: Path, executor: str
 ) -> None:
@@ -209,7 +210,7 @@ def test_without_another_vendor_a_failure_is_refunded_in_full(
     assert all(amount == 0 for account, amount in sums.items()), sums
 
 
-@pytest.mark.parametrize("executor", KINDS)
+@pytest.mark.parametrize("executor", alternated(KINDS))
 def test_an_order_outlives_a_kill_of_the_service_and_is_given_and_paid_once(
     tiny_base: Base, tmp_path: Path, executor: str
 ) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from hypothesis import settings
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 THOROUGH = os.environ.get("AUCTUNE_THOROUGH") == "1"
 # What is here for tests. Those of a module that imports any of it are marked `sampled`.
-EXTENDS = frozenset({"THOROUGH", "drawn", "times", "rotated"})
+EXTENDS = frozenset({"THOROUGH", "drawn", "times", "rotated", "alternated"})
 _SHARE = 1.0 if THOROUGH else 0.25
 _FEWEST = 10
 
@@ -46,3 +46,11 @@ def rotated(options: Mapping[str, T]) -> dict[str, T]:
     chosen = range(_ROTATION % _ROTATION_DAYS, len(options), _ROTATION_DAYS)
     names = list(options)
     return {names[index]: options[names[index]] for index in chosen}
+
+
+def alternated(options: Sequence[T]) -> list[T]:
+    """Return one of the options, each day another one; all of them in a thorough run.
+
+    For tests that take minutes. `AUCTUNE_ROTATION` as in `rotated`.
+    """
+    return list(options) if THOROUGH else [options[_ROTATION % len(options)]]
