@@ -63,7 +63,7 @@ def make_app(committer: Committer) -> FastAPI:
         row["checksum"] = checksum(**row)
         committer.submit(WriteBatch(done).insert(events, row))
         await committed
-        return {"id": f"row-{seq}", "payment": None}
+        return {"id": f"row-{seq}", "decision": None, "payment": None}
 
     return app
 

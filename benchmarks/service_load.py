@@ -161,7 +161,7 @@ def main() -> int:
             folder,
             mode="fused",
             # A single user may send the whole load.
-            more=f"[limits]\nrequests_per_second = {options.rate}\nburst = {8 * options.rate}\n",
+            more=f"[limits]\nrequests_per_second = {options.rate}\n",
         )
         data = folder / "data"
         with running(config, data) as service:

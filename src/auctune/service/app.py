@@ -9,12 +9,10 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
-from starlette.types import ASGIApp
 
 import auctune
 from auctune.service.datasets.repairer import VENDOR_ROOT
 from auctune.service.http.errors import ERRORS, HANDLERS
-from auctune.service.http.fast_path import FastPath
 from auctune.service.http.middleware import RequestMiddleware
 from auctune.service.http.requests import (
     OperatorUser,
@@ -63,17 +61,10 @@ class Readiness(BaseModel):
 
 
 class _App(FastAPI):
-    """FastAPI application with a fast path for bids."""
-
-    def build_middleware_stack(self) -> ASGIApp:
-        def limit(app: ASGIApp) -> ASGIApp:
-            return RequestMiddleware(app, self.state.service)
-
-        return FastPath(super().build_middleware_stack(), limit, jobs.create, HANDLERS)
+    """FastAPI application whose document has the bodies that routes parse themselves."""
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()
-        # Bodies that routes parse themselves.
         document["components"]["schemas"].update(component_schemas())
         return document
 
