@@ -23,8 +23,8 @@ from auctune.service.storage import (
     Store,
     StoreError,
     WriteBatch,
+    engine,
     open_store,
-    sqlite,
 )
 from auctune.service.storage.engine import FILE_NAME
 from auctune.service.storage.tables import events, meta
@@ -192,7 +192,7 @@ def test_a_reader_of_a_database_that_is_gone_says_so_without_its_text(
 def test_a_database_that_another_process_locks_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(engine, "_BUSY_SECONDS", 0.01)
     with open_store(tmp_path) as store, Committer(store) as committer:
         other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -212,11 +212,11 @@ def test_a_full_disk_is_waited_for_though_the_log_has_no_room_either(
     with configure(logs), open_store(tmp_path) as store, Committer(store) as committer:
         pages = store.writer.exec_driver_sql("PRAGMA page_count").scalar_one()
         store.writer.rollback()
-        full = (*sqlite._WRITER, f"max_page_count = {pages + 20}")
+        full = (*engine._WRITER, f"max_page_count = {pages + 20}")
         store.writer.exec_driver_sql(f"PRAGMA {full[-1]}")
         store.writer.rollback()
-        pragmas = sqlite._WRITER
-        monkeypatch.setattr(sqlite, "_WRITER", full)
+        pragmas = engine._WRITER
+        monkeypatch.setattr(engine, "_WRITER", full)
         assert write(committer, meta_unit("first")) == [None]
         units = [meta_unit(f"{number:03}", "x" * 3000) for number in range(100)]
         told: SimpleQueue[Exception | None] = SimpleQueue()
@@ -226,7 +226,7 @@ def test_a_full_disk_is_waited_for_though_the_log_has_no_room_either(
         poll(lambda: committer.outage is not None)
         assert "full" in str(committer.outage)
         assert "first" in names(store)
-        monkeypatch.setattr(sqlite, "_WRITER", pragmas)
+        monkeypatch.setattr(engine, "_WRITER", pragmas)
         assert [told.get(timeout=60) for _ in units] == [None] * 100
         assert len(names(store)) == 101
 
