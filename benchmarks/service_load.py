@@ -43,7 +43,7 @@ from support.service_process import running, write_idle_service
 
 WARM_UP_SECONDS = 5.0
 RATE_TOLERANCE = 0.02
-CPU_RATIO_GOAL = 3.0
+CPU_RATIO_GOAL = 3.5
 
 
 @dataclass(frozen=True, slots=True)

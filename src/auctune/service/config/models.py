@@ -128,8 +128,8 @@ class LimitsConfig(BaseModel):
 
     requests_per_second: Positive = Field(
         default=300.0,
-        description="per key: requests per second, in the long run. One process answers about "
-        "1,000 bids a second on an idle core: raise it where a few trusted keys send all requests",
+        description="per key: requests per second, in the long run. One process answers 400 bids a "
+        "second on two slow cores: raise it where a few trusted keys send all requests",
     )
     open_jobs: Count = Field(default=10_000, description="per user: jobs that are not over")
     upload_bytes: Count = Field(default=512 * 1024 * 1024, description="size of an uploaded file")
