@@ -16,7 +16,7 @@ from pathlib import Path
 from auctune.doctor.checks_storage import lock_holder
 from auctune.doctor.installation import Finding, Installation, error, ok, warn
 from auctune.engine.file_lock import NODES_LOCK
-from auctune.service.http.connections import join_address, listen
+from auctune.service.listening import join_address, listen
 
 _HEALTH_SECONDS = 3.0
 _PORT_FIX = "set port in auctune.toml, or run auctune serve --port PORT"

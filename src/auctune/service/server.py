@@ -27,14 +27,9 @@ from auctune.service.accounts.registry import NO_TERMS, AccountRegistry, Budget,
 from auctune.service.app import make_app
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import ZoneConfig, core_warnings, divide_cores
-from auctune.service.http.connections import (
-    MAX_CONNECTIONS,
-    ConnectionLimits,
-    LimitedServer,
-    join_address,
-    listen,
-)
+from auctune.service.http.connections import MAX_CONNECTIONS, ConnectionLimits, LimitedServer
 from auctune.service.http.errors import ApiError
+from auctune.service.listening import join_address, listen
 from auctune.service.private_files import make_private, write_private
 from auctune.service.service import Service, build_service, profile_zone
 from auctune.service.storage import Store, open_store

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from auctune.service.http.connections import join_address, listen
+from auctune.service.listening import join_address, listen
 from support.network import has_ipv6
 
 

@@ -1,4 +1,4 @@
-"""Addresses to listen at, and limits on connections: number, header size, pipelining and time.
+"""Limits on connections: their number, header size, pipelining and timeouts of slow clients.
 
 uvicorn's httptools protocol limits neither the size of headers nor the time that a request takes.
 """
@@ -335,24 +335,3 @@ class Connection(HttpToolsProtocol):
             self._open.unread,
         ):
             clients.pop(self, None)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at a name or an address of this machine.
-
-    A name with addresses of both kinds is that of IPv4; `::` takes connections of both.
-
-    Raises:
-        OSError: if the host has no address here, or the port is in use.
-    """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, *_, address = min(found, key=lambda one: one[0] != socket.AF_INET)
-    is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    return socket.create_server(
-        address, family=family, reuse_port=False, backlog=2048, dualstack_ipv6=is_dual
-    )
-
-
-def join_address(host: str, port: int) -> str:
-    """Return host and port as a URL has them: an IPv6 address is in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
