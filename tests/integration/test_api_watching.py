@@ -18,7 +18,7 @@ import pytest
 
 from auctune.domain.money import STEP
 from auctune.service import service
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.config.models import WebhooksConfig
 from auctune.service.webhooks import dispatcher
 from support.serving import Clock, Served, make_file, serving
@@ -157,7 +157,7 @@ def test_one_explanation_of_a_user_waits_at_a_time(served: Served) -> None:
         )
 
     own, second, too_many, other = served.run(ask)
-    assert isinstance(too_many, QuotaExceededError)
+    assert isinstance(too_many, LimitReachedError)
     assert too_many.retry_after is not None
     explained = [one.decided.job for one in (own, second, other)]
     assert explained == [jobs[0], jobs[1], jobs[3]]

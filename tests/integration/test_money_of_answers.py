@@ -29,7 +29,7 @@ from auctune.domain.generation import (
 from auctune.domain.money import STEP
 from auctune.engine.generation import Generator, GeneratorSettings, InferenceError
 from auctune.service.accounts.budgets import BudgetExceededError
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.accounts.registry import Budget, Principal, Role
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.inference.catalog import Model
@@ -160,7 +160,7 @@ class Play:
         delivered = Delivered()
         _delivered.set(delivered)
         asked = Model(model, "tiny", 0.0, "auctune"), who, requests, num_read
-        while (end := await self._read(*asked)) == QuotaExceededError.__name__:
+        while (end := await self._read(*asked)) == LimitReachedError.__name__:
             self.ends[end] += 1
             await asyncio.sleep(0.1)
         if number in KILLED and (pid := self._generation._generators["tiny"].pid) is not None:
@@ -234,7 +234,7 @@ def test_what_is_delivered_is_charged_to_the_last_digit_however_requests_end(
         assert again.ask(lambda zone: dict(zone.model.state.fractions)) == fractions
 
 
-ENDS = (InputError, InferenceError, BudgetExceededError, QuotaExceededError)
+ENDS = (InputError, InferenceError, BudgetExceededError, LimitReachedError)
 
 
 def _name(error: type[AuctuneError]) -> str:

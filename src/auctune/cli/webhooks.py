@@ -1,4 +1,4 @@
-"""`auctune webhooks`: URLs that the service calls when a user's job ends."""
+"""`auctune webhooks`: URLs that the service calls when a user's job ends or a budget is used."""
 
 from typing import Annotated, Any
 

@@ -210,7 +210,7 @@ class Client:
         return self._list("webhooks")
 
     def add_webhook(self, url: str) -> Record:
-        """Register a URL that is called when a job ends; `secret` signs the requests."""
+        """Register a URL to be called when a job ends or a budget is used; `secret` signs it."""
         return self._transport.post(_path("webhooks"), {"url": url})
 
     def delete_webhook(self, webhook: str) -> None:

@@ -27,6 +27,7 @@ from auctune.service.http.routes import (
     jobs,
     ledger,
     streams,
+    webhooks,
     zones,
 )
 from auctune.service.page.app import make_page
@@ -41,7 +42,7 @@ _ROUTERS = (
     zones.router,
     zones.decision_router,
     ledger.router,
-    accounts.webhook_router,
+    webhooks.router,
     accounts.router,
     answers.router,
 )

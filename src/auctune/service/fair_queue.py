@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from auctune.domain.fair_places import FairPlaces
 from auctune.engine.data import DataFuture
-from auctune.service.accounts.limits import OpenLimiter, QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError, OpenLimiter
 from auctune.service.accounts.registry import Principal
 
 P = ParamSpec("P")
@@ -69,7 +69,7 @@ class RequestScope:
         user: who sent it; None until that is known.
         weight: of the user in queues.
         gate: place before the routes, once it has one.
-        check_unsent: raises `QuotaExceededError` if its user's clients do not read their responses;
+        check_unsent: raises `LimitReachedError` if its user's clients do not read their responses;
             None: nothing is to be checked, as before its user is known and once it is answered.
         longest_step: seconds for which it has held the event loop at once, at most.
         reads: threads that read for requests.
@@ -193,7 +193,7 @@ class FairQueue:
                 has begun is not.
 
         Raises:
-            QuotaExceededError: where the block is entered, if too much of the user waits already.
+            LimitReachedError: where the block is entered, if too much of the user waits already.
         """
         return Place(self, user, cost, is_limited)
 
@@ -222,7 +222,7 @@ class FairQueue:
             is_limited: as of `place`.
 
         Raises:
-            QuotaExceededError: if too much of the user waits already.
+            LimitReachedError: if too much of the user waits already.
         """
         in_executor = partial(_counted, executor, work)
         return await self.complete(user, in_executor, is_limited=is_limited)
@@ -289,7 +289,7 @@ class FairQueue:
         if self._max_waiting is not None and num_waiting >= self._max_waiting:
             # Everybody who waits gets one place in a round.
             num_rounds = self.places.num_users_waiting / self.places.num_places
-            raise QuotaExceededError(
+            raise LimitReachedError(
                 f"{num_waiting} {self._what} of yours are waiting, the maximum; try again later",
                 retry_after=self._mean_seconds * num_rounds,
             )
@@ -469,7 +469,7 @@ class Gate:
                 it is an upload, which its route receives without one.
 
         Raises:
-            QuotaExceededError: if the user has too many open requests.
+            LimitReachedError: if the user has too many open requests.
         """
         request.user = user = who.user
         request.weight = self._weight(user)
@@ -505,7 +505,7 @@ class Gate:
 
     def _check_unsent(self, user: str) -> None:
         if self._unsent[user] > self.max_unsent:
-            raise QuotaExceededError(
+            raise LimitReachedError(
                 f"your clients have not read {self._unsent[user]} bytes of responses yet",
                 retry_after=_UNSENT_RETRY_SECONDS,
             )

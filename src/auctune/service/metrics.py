@@ -66,7 +66,7 @@ class Metrics:
         )
         self._webhooks = Counter(
             "auctune_webhook_attempts",
-            "Attempts to deliver webhooks: delivered or failed; and deliveries dropped.",
+            "Attempts to deliver webhooks: delivered, failed; and deliveries given up: dropped.",
             ("outcome",),
             registry=self._registry,
         )

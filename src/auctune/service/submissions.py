@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.data.client import DataError
 from auctune.engine.unix_time import Now, SteadyClock, to_rfc3339
-from auctune.service.accounts.limits import OpenJobs, QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError, OpenJobs
 from auctune.service.accounts.registry import Principal, Sources, resolve
 from auctune.service.config.wandb import WandbConfig
 from auctune.service.datasets.training_data import StartModels
@@ -115,7 +115,7 @@ async def _quote(
         try:
             priced = await zone.quote(who, request)
         # A zone whose data process failed, or that makes too many estimates, is left out.
-        except (InputError, DataError, QuotaExceededError) as error:
+        except (InputError, DataError, LimitReachedError) as error:
             why = str(error)
     outlook = None if priced is None else priced.offer.summary
     if priced is not None and outlook is None:
@@ -220,7 +220,7 @@ class SubmissionService:
         Raises:
             InputError: if no zone can decide on it.
             QuoteChangedError: if it accepts a quote that is no longer available.
-            QuotaExceededError: if its owner has too many open jobs.
+            LimitReachedError: if its owner has too many open jobs.
             ZonePausedError: if its zone accepts no bids.
             ClockError: while the machine's clock is wrong.
             DiskFullError: while the service's disk is nearly full.

@@ -140,7 +140,7 @@ def open_log(folder: Path) -> Iterator[tuple[Store, LogWriter]]:
     Raises:
         InputError: if it is damaged, or of another release.
     """
-    with _without_service_log(), open_store(folder) as store, Committer(store) as committer:
+    with _SILENCE, open_store(folder) as store, Committer(store) as committer:
         quota = OpenJobs(sys.maxsize)
         accounts = AccountRegistry(store.reader, committer)
         budgets = BudgetTracker(accounts, lambda: 0.0, store.reader)
@@ -187,14 +187,27 @@ def read_created(folder: RunFolder, zone: str) -> dict[str, Any]:
     return created.body
 
 
-@contextmanager
-def _without_service_log() -> Iterator[None]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
+class _Silence:
+    """Keeps the service's log silent while any log of a run is open: they end in any order."""
+
+    def __init__(self) -> None:
+        self._num_open = 0
+        self._config: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        if self._num_open == 0:
+            self._config = structlog.get_config()
+            silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
+            structlog.configure(wrapper_class=silent)
+        self._num_open += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._num_open -= 1
+        if self._num_open == 0:
+            structlog.configure(**self._config)
+
+
+_SILENCE = _Silence()
 
 
 def _ignore(_: ZoneEvent) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auctune.domain.fair_places import FairPlaces
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.fair_queue import (
     FairQueue,
     Place,
@@ -164,7 +164,7 @@ def test_what_is_too_much_is_refused_with_the_time_until_there_is_room() -> None
         await holders.start("z0")
         await holders.end("z0", 100.0)
         await holders.start("a0", "a1", "a2", "b0")
-        with pytest.raises(QuotaExceededError, match="2 quotes of yours are waiting") as refused:
+        with pytest.raises(LimitReachedError, match="2 quotes of yours are waiting") as refused:
             await holders.start("a3")
         # Two users wait, for the mean of what was held so far.
         assert refused.value.retry_after == pytest.approx(2 * 5.0)

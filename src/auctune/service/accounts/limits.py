@@ -24,7 +24,7 @@ OPEN = (Status.VALIDATING, Status.QUEUED, Status.RUNNING)
 _MAX_BUCKETS = 10_000
 
 
-class QuotaExceededError(AuctuneError):
+class LimitReachedError(AuctuneError):
     """A limit of a user or key is reached: 429 `limit_reached`.
 
     Attributes:
@@ -74,7 +74,7 @@ class OpenJobs:
             reserved, held = self._reserved.get(owner, set()), self._open.get(owner, set())
             # A job that is open before its answer is sent counts once. Open ones are many.
             if len(held) + len(reserved - held) >= self._limit:
-                raise QuotaExceededError(f"you have {self._limit} open jobs, the maximum")
+                raise LimitReachedError(f"you have {self._limit} open jobs, the maximum")
             self._reserved.setdefault(owner, set()).add(job)
         try:
             yield
@@ -283,7 +283,7 @@ class OpenLimiter:
         """Count one more until what is returned is called, which may be called again.
 
         Raises:
-            QuotaExceededError: if as many are open as may be.
+            LimitReachedError: if as many are open as may be.
         """
         self.check(name)
         self._open[name] += 1
@@ -311,11 +311,11 @@ class OpenLimiter:
             close()
 
     def check(self, name: str) -> None:
-        """Check that one more may be opened; raise QuotaExceededError otherwise."""
+        """Check that one more may be opened; raise LimitReachedError otherwise."""
         if self._open[name] >= self._limit:
             # By Little's law, one of so many ends in this time.
             seconds = self._mean_seconds / self._limit if self._is_brief else None
-            raise QuotaExceededError(self._message, retry_after=seconds)
+            raise LimitReachedError(self._message, retry_after=seconds)
 
 
 class KeyedLocks:

@@ -155,7 +155,7 @@ class LimitsConfig(BaseModel):
 
 
 class WebhooksConfig(BaseModel):
-    """[webhooks]: notifications of jobs that have ended."""
+    """[webhooks]: notifications of jobs that have ended, and of budgets."""
 
     model_config = STRICT
 

@@ -25,7 +25,7 @@ import structlog
 
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.config.models import LimitsConfig
 from auctune.service.fair_queue import in_thread
 from auctune.service.files.blobs import Blob, Blobs, Disk, Trash
@@ -49,7 +49,7 @@ class Upload:
         self._quota = quota
 
     async def limited(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the same chunks as long as there is room; raise QuotaExceededError after that."""
+        """Yield the same chunks as long as there is room; raise LimitReachedError after that."""
         size = 0
         async for chunk in chunks:
             size += len(chunk)
@@ -73,16 +73,16 @@ class _Usage:
         stored, today = self.stored, self.today
         coming = sum(upload.bytes for upload in self.uploads)
         if stored.count + len(self.uploads) > limits.files:
-            raise QuotaExceededError(f"you already have {stored.count} files; delete some")
+            raise LimitReachedError(f"you already have {stored.count} files; delete some")
         if stored.bytes + coming > limits.stored_bytes:
-            raise QuotaExceededError(f"your files already have {stored.bytes} bytes; delete some")
+            raise LimitReachedError(f"your files already have {stored.bytes} bytes; delete some")
         # Each upload is examined, which costs time whether the file is kept or not.
         if today.count + len(self.uploads) > UPLOADS_PER_DAY:
             found = f"you uploaded {today.count} files within 24 hours"
-            raise QuotaExceededError(f"{found}; use uploaded files, or wait")
+            raise LimitReachedError(f"{found}; use uploaded files, or wait")
         if today.bytes + coming > UPLOAD_BYTES_PER_DAY:
             found = f"you uploaded {today.bytes} bytes within 24 hours"
-            raise QuotaExceededError(f"{found}; use uploaded files, or wait")
+            raise LimitReachedError(f"{found}; use uploaded files, or wait")
 
 
 class StorageQuota:
@@ -104,10 +104,10 @@ class StorageQuota:
 
     @asynccontextmanager
     async def reserve(self, owner: str, announced: int) -> AsyncIterator[Upload]:
-        """Reserve room for an upload of at least so many bytes, or raise QuotaExceededError."""
+        """Reserve room for an upload of at least so many bytes, or raise LimitReachedError."""
         usage = self._owners.setdefault(owner, _Usage(FileTotals(0, 0), FileTotals(0, 0)))
         if len(usage.uploads) >= MAX_UPLOADS:
-            raise QuotaExceededError(f"you already have {MAX_UPLOADS} uploads in progress")
+            raise LimitReachedError(f"you already have {MAX_UPLOADS} uploads in progress")
         upload = Upload(self, owner, announced)
         usage.uploads.append(upload)
         try:
@@ -118,11 +118,11 @@ class StorageQuota:
             self._end(upload)
 
     async def check(self, upload: Upload) -> None:
-        """Raise QuotaExceededError if there is no room for an upload."""
+        """Raise LimitReachedError if there is no room for an upload."""
         usage = self._owners[upload.owner]
         try:
             usage.check(self._limits)
-        except QuotaExceededError:
+        except LimitReachedError:
             # Files may have been deleted since the totals were read.
             async with usage.lock:
                 await self._refresh(usage, upload.owner)
@@ -298,7 +298,7 @@ class FileRepository:
             announced: bytes that it has at least.
 
         Raises:
-            TooLargeError, QuotaExceededError, DiskFullError: if there is no room for it.
+            TooLargeError, LimitReachedError, DiskFullError: if there is no room for it.
         """
         self._disk.check(announced)
         async with self._quota.reserve(owner, announced) as upload:
@@ -312,7 +312,7 @@ class FileRepository:
                     return await self._insert(
                         name, owner, form.filename, form.purpose, blob, FileStatus.UPLOADED
                     )
-            except QuotaExceededError:
+            except LimitReachedError:
                 self.blobs.delete(name)
                 raise
 

@@ -18,7 +18,7 @@ from auctune.engine.data.client import DataError
 from auctune.engine.generation import InferenceError
 from auctune.schema import format_path
 from auctune.service.accounts.budgets import BudgetExceededError
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.files.blobs import DiskFullError, TooLargeError
 from auctune.service.http.schemas import ErrorBody
 from auctune.service.http.serializers import quote_view
@@ -107,7 +107,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 # Errors with a fixed response: status, code, param and headers.
 FIXED_RESPONSES: dict[type[Exception], tuple[int, str, str | None, Mapping[str, str] | None]] = {
-    QuotaExceededError: (429, "limit_reached", None, None),
+    LimitReachedError: (429, "limit_reached", None, None),
     BudgetExceededError: (429, "insufficient_quota", None, None),
     ModelNotFoundError: (404, "model_not_found", "model", None),
     ZonePausedError: (400, "zone_paused", "market.zone", None),
@@ -129,7 +129,7 @@ def to_api_error(error: AuctuneError) -> ApiError:
     status, code, param, headers = FIXED_RESPONSES[kind]
     # The text of a failure of the database has paths of the server.
     message = UNAVAILABLE if isinstance(error, StoreError) else str(error)
-    if isinstance(error, QuotaExceededError) and error.retry_after is not None:
+    if isinstance(error, LimitReachedError) and error.retry_after is not None:
         headers = retry_after(error.retry_after)
     return ApiError(status, message, code, param, headers)
 

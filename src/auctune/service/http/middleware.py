@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from auctune.service.accounts.limits import QuotaExceededError, client_network
+from auctune.service.accounts.limits import LimitReachedError, client_network
 from auctune.service.datasets.repairer import VENDOR_ROOT
 from auctune.service.fair_queue import BUFFERED_BYTES, RequestScope, Timed, Use, request_scope
 from auctune.service.http.errors import (
@@ -169,7 +169,7 @@ class RequestMiddleware:
                     await self._app(scope, body, send)
             else:
                 await self._app(scope, receive, send)
-        except (ApiError, QuotaExceededError) as error:
+        except (ApiError, LimitReachedError) as error:
             refusal = error if isinstance(error, ApiError) else to_api_error(error)
             refusal.headers = {**(refusal.headers or {}), **CLOSE_CONNECTION}
             await refusal.response()(scope, receive, send)

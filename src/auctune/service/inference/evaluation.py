@@ -16,7 +16,7 @@ from auctune.domain.generation import (
     ScoreRequest,
 )
 from auctune.domain.paired_evaluation import AnswerPair, EvaluationProgress, both
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.accounts.registry import Principal
 from auctune.service.inference.catalog import Model
 from auctune.service.inference.generation import GenerationService
@@ -48,7 +48,7 @@ class EvaluationService:
             kind: of the rows that the model was trained on, which determines the prompt's format.
 
         Raises:
-            InputError, InferenceError, QuotaExceededError, BudgetExceededError: as of
+            InputError, InferenceError, LimitReachedError, BudgetExceededError: as of
                 `GenerationService.generate`.
         """
         progress = EvaluationProgress(answers=[AnswerPair()])
@@ -71,11 +71,11 @@ class EvaluationService:
             data: JSONL file, of which the first `MAX_ROWS` rows count.
 
         Raises:
-            InputError, InferenceError, QuotaExceededError, BudgetExceededError: as of
+            InputError, InferenceError, LimitReachedError, BudgetExceededError: as of
                 `GenerationService.generate`.
         """
         if who.user in self._users:
-            raise QuotaExceededError("another evaluation of yours is running; wait for it")
+            raise LimitReachedError("another evaluation of yours is running; wait for it")
         self._users.add(who.user)
         try:
             progress = EvaluationProgress()

@@ -116,7 +116,7 @@ class GenerationService:
         nobody.
 
         Raises:
-            QuotaExceededError: if too many requests of the user wait.
+            LimitReachedError: if too many requests of the user wait.
             BudgetExceededError: if the answers may cost more than is left of a budget.
             InputError: for a prompt or an adapter that cannot be used.
             InferenceError: if the process ends.

@@ -1,1 +1,1 @@
-"""Webhooks: signed HTTP notifications to addresses that users register, sent when a job ends."""
+"""Webhooks: signed HTTP notifications of ended jobs and used budgets, to addresses of users."""

@@ -14,7 +14,7 @@ import standardwebhooks
 from sqlalchemy import Engine
 
 from auctune.domain import InputError
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.identifiers import new_id
 from auctune.service.storage import Committer, WriteBatch, tables
 from auctune.service.storage.committer import durable
@@ -82,7 +82,7 @@ class WebhookRegistry:
             expected = "a public address; private_addresses in [webhooks] allows private ones"
             raise InputError("url", repr(url), expected)
         if len(self.for_user(user)) >= MAX_WEBHOOKS:
-            raise QuotaExceededError(f"you already have {MAX_WEBHOOKS} webhooks, the maximum")
+            raise LimitReachedError(f"you already have {MAX_WEBHOOKS} webhooks, the maximum")
         webhook = Webhook(new_id("hook"), user, url, self._now(), self._committer.next_seq())
         self._webhooks[webhook.id] = webhook
         row = {"name": _ROW_PREFIX + webhook.id, "value": orjson.dumps(asdict(webhook)).decode()}

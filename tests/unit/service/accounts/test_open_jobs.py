@@ -2,7 +2,7 @@
 
 import pytest
 
-from auctune.service.accounts.limits import OpenJobs, QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError, OpenJobs
 from auctune.service.storage.queries import JobReadModel, Status
 
 
@@ -14,7 +14,7 @@ def test_a_job_in_work_takes_room_and_is_counted_once_when_it_is_noted() -> None
     jobs = OpenJobs(limit=2)
     with jobs.reserve("ada", "a"):
         jobs.update([row("a", Status.QUEUED)])
-        with jobs.reserve("ada", "b"), pytest.raises(QuotaExceededError), jobs.reserve("ada", "c"):
+        with jobs.reserve("ada", "b"), pytest.raises(LimitReachedError), jobs.reserve("ada", "c"):
             pass
         with jobs.reserve("bob", "d"):
             pass
@@ -23,7 +23,7 @@ def test_a_job_in_work_takes_room_and_is_counted_once_when_it_is_noted() -> None
 
 def test_what_is_over_makes_room_and_what_failed_took_none() -> None:
     jobs = OpenJobs(limit=1, held=[("ada", "old")])
-    with pytest.raises(QuotaExceededError), jobs.reserve("ada", "new"):
+    with pytest.raises(LimitReachedError), jobs.reserve("ada", "new"):
         pass
     jobs.update([row("old", Status.SUCCEEDED)])
     with jobs.reserve("ada", "rejected"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.service.accounts.limits import QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.config.models import LimitsConfig
 from auctune.service.files import repository
 from auctune.service.files.repository import FileRecord, FileRepository, Purpose
@@ -82,7 +82,7 @@ def test_bytes_under_way_are_refused_as_soon_as_they_pass_what_may_be_stored(
         other = asyncio.create_task(files.add("ada", Name(), second.chunks()))
         # Neither is stored, and the second has sent all that it will send for now.
         second.push(500)
-        with pytest.raises(QuotaExceededError):
+        with pytest.raises(LimitReachedError):
             await other
         first.end()
         kept = await under_way
@@ -96,7 +96,7 @@ def test_what_is_announced_counts_before_it_comes(tmp_path: Path) -> None:
         first, second = Sender(), Sender()
         under_way = asyncio.create_task(files.add("ada", Name(), first.chunks(), 600))
         await first.send(1)
-        with pytest.raises(QuotaExceededError):
+        with pytest.raises(LimitReachedError):
             await files.add("ada", Name(), second.chunks(), 500)
         first.end()
         await under_way
@@ -120,7 +120,7 @@ def test_uploads_under_way_are_limited_for_each_user_alone(
                 stack.push_async_callback(asyncio.wait_for, task, 10)
                 stack.callback(sender.end)
                 await sender.send(1)
-            with pytest.raises(QuotaExceededError, match="in progress"):
+            with pytest.raises(LimitReachedError, match="in progress"):
                 await files.add("ada", Name(), senders[2].chunks())
             senders[2].end()
             await files.add("bob", Name(), senders[2].chunks())
@@ -138,7 +138,7 @@ def test_as_many_uploads_at_once_as_there_is_room_for_are_all_taken(tmp_path: Pa
             sender.end()
         assert len({record.id for record in await asyncio.gather(*tasks)}) == 5
         late = Sender()
-        with pytest.raises(QuotaExceededError):
+        with pytest.raises(LimitReachedError):
             await files.add("ada", Name(), late.chunks())
 
     with_library(tmp_path, LIMITS.model_copy(update={"files": 5}), work)
@@ -162,14 +162,14 @@ def test_what_was_uploaded_and_deleted_counts_for_a_day(
         for _ in range(2):
             await files.delete(await add(files, "ada"))
             now[0] += 3600.0
-        with pytest.raises(QuotaExceededError, match="within 24 hours"):
+        with pytest.raises(LimitReachedError, match="within 24 hours"):
             await add(files, "ada")
         await add(files, "bob")
         assert len(contents(tmp_path)) == 1
         # A day after the first of them there is room for one.
         now[0] += 86_400.0 - 3600.0
         await add(files, "ada")
-        with pytest.raises(QuotaExceededError, match="within 24 hours"):
+        with pytest.raises(LimitReachedError, match="within 24 hours"):
             await add(files, "ada")
 
     with_library(tmp_path, LIMITS, work, lambda: now[0])

@@ -21,7 +21,7 @@ from auctune.domain.generation import (
     SamplingParams,
 )
 from auctune.engine.generation import InferenceError
-from auctune.service.accounts.limits import OpenLimiter, QuotaExceededError
+from auctune.service.accounts.limits import LimitReachedError, OpenLimiter
 from auctune.service.accounts.registry import Budget, Role
 from auctune.service.config.inference import InferenceConfig
 from auctune.service.fair_queue import FairQueue, RequestScope, request_scope
@@ -159,7 +159,7 @@ def test_a_user_who_has_too_many_requests_waiting_is_told_when_to_try_again() ->
     first()
     first()
     third = waiting.open("a")
-    with pytest.raises(QuotaExceededError, match="2 requests for answers of yours") as error:
+    with pytest.raises(LimitReachedError, match="2 requests for answers of yours") as error:
         waiting.open("a")
     # Of 8 seconds for one, a twentieth is in the mean, and two wait.
     assert error.value.retry_after == pytest.approx(8 / 20 / 2)

@@ -1,4 +1,4 @@
-"""/v1/users, /v1/teams and /v1/keys, for operators; /v1/webhooks, notified when a job ends."""
+"""/v1/users, /v1/teams and /v1/keys, for operators."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -19,12 +19,11 @@ from auctune.service.accounts.registry import (
 from auctune.service.config.fields import Name
 from auctune.service.erasure import StillOpenError, erase
 from auctune.service.http.errors import ERRORS, ApiError, not_found
-from auctune.service.http.requests import CurrentUser, OperatorUser, ServiceDep
+from auctune.service.http.requests import OperatorUser, ServiceDep
 from auctune.service.http.schemas import Page
 from auctune.service.http.serializers import JSON, page_view
 from auctune.service.jobs.request import FORBID_EXTRA
 from auctune.service.service import Service
-from auctune.service.webhooks.registry import Webhook, WebhookSigner
 
 router = APIRouter(prefix="/v1", tags=["people"], responses=ERRORS)
 
@@ -274,68 +273,4 @@ def _budget(service: Service, account: Account) -> JSON:
         "budget": shown,
         "budget_spent": None if spent is None else str(spent),
         "budget_remaining": None if remaining is None else str(remaining),
-    }
-
-
-webhook_router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"], responses=ERRORS)
-
-
-class WebhookBody(BaseModel):
-    """An address to register."""
-
-    model_config = FORBID_EXTRA
-
-    url: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-
-
-class WebhookResponse(BaseModel):
-    """A webhook; `secret` is the argument of `webhooks.unwrap` in OpenAI's client."""
-
-    id: str
-    object: str = "webhook"
-    url: str
-    created_at: int
-    secret: str
-
-
-class WebhookDeleted(BaseModel):
-    """A webhook that was deleted."""
-
-    id: str
-    object: str = "webhook"
-    deleted: bool
-
-
-@webhook_router.post("", response_model=WebhookResponse)
-async def add_webhook(service: ServiceDep, who: CurrentUser, body: WebhookBody) -> JSON:
-    """Register an address that is notified when a job of the user ends."""
-    webhook = await service.webhooks.registry.add(who.user, body.url)
-    return _view(webhook, service.webhooks.signer)
-
-
-@webhook_router.get("", response_model=Page[WebhookResponse])
-async def list_webhooks(service: ServiceDep, who: CurrentUser) -> JSON:
-    """List the user's webhooks."""
-    signer = service.webhooks.signer
-    webhooks = service.webhooks.registry.for_user(who.user)
-    return page_view([_view(webhook, signer) for webhook in webhooks])
-
-
-@webhook_router.delete("/{webhook_id}", response_model=WebhookDeleted)
-async def remove_webhook(service: ServiceDep, who: CurrentUser, webhook_id: str) -> JSON:
-    """Delete a webhook."""
-    webhook = service.webhooks.registry.get(webhook_id)
-    if webhook is None or webhook.user != who.user:
-        raise not_found("webhook", webhook_id)
-    await service.webhooks.registry.remove(webhook)
-    return {"id": webhook_id, "object": "webhook", "deleted": True}
-
-
-def _view(webhook: Webhook, signer: WebhookSigner) -> JSON:
-    return {
-        "id": webhook.id,
-        "object": "webhook",
-        "url": webhook.url,
-        "created_at": int(webhook.created_at),
-        "secret": signer.secret(webhook.id),
     }
