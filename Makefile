@@ -34,27 +34,27 @@ help:
 	@echo "             JOB_LOGS='FILES' SPOT_DATA=FOLDER: job logs and spot records, kept elsewhere"
 	@echo "make docs    the site of these pages, in build/site/index.html"
 	@echo "make setup   only the virtual environment in .venv"
-	@echo "make constraints  resolve constraints.txt with hashes; RAISE=PACKAGE raises one"
+	@echo "make constraints  resolve requirements.txt, with hashes, and constraints.txt; RAISE=PACKAGE raises one"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(READY)
 
-# All of constraints.txt is installed from wheels whose hashes it names, so that no code of a
+# All of requirements.txt is installed from wheels whose hashes it names, so that no code of a
 # package runs before its hash was checked. torch is not in it: one index serves the CPU build,
 # another the CUDA build, with different hashes, local versions and dependencies. What both builds
-# depend on is in constraints.txt, and is there before torch. Most modules of these packages are
+# depend on is in requirements.txt, and is there before torch. Most modules of these packages are
 # never imported: Python compiles those that are, the first time, and keeps the bytecode also where
 # the environment, as in many containers, says not to: each of hundreds of processes would compile
 # torch anew.
 unexport PYTHONDONTWRITEBYTECODE
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml requirements.txt constraints.txt
 	@test -n "$(PYTHON)" || { echo "auctune needs Python 3.11 to 3.14; name one with make PYTHON=..." >&2; exit 1; }
 	@echo "setting up .venv with $$($(PYTHON) --version): once, a few minutes, 1 GB or more (torch)"
 	@$(PYTHON) -m venv .venv
 	@SECONDS=0; \
-	echo "1 of 3: constraints.txt, with hashes" && \
-	$(PIP_INSTALL) --require-hashes --no-deps --only-binary :all: --requirement constraints.txt && \
-	echo "2 of 3: torch and auctune" && $(PIP_INSTALL) torch==2.13.0 && \
+	echo "1 of 3: requirements.txt, with hashes" && \
+	$(PIP_INSTALL) --require-hashes --no-deps --only-binary :all: --requirement requirements.txt && \
+	echo "2 of 3: torch and auctune" && $(PIP_INSTALL) --constraint constraints.txt torch && \
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable . && \
 	$(PIP) check && \
 	echo "3 of 3: kernels" && $(BIN)/python -m auctune doctor --compile >/dev/null && \
@@ -69,7 +69,9 @@ CUDA := cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-,cublas cu
 constraints:
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes --no-annotate \
 	$(addprefix --no-emit-package ,torch $(CUDA)) $(if $(RAISE),--upgrade-package $(RAISE)) \
-	--custom-compile-command 'make constraints' pyproject.toml --output-file constraints.txt
+	--custom-compile-command 'make constraints' pyproject.toml --output-file requirements.txt
+	sed -e '/^#/d' -e '/^ *--hash/d' -e 's/ *\\$$//' requirements.txt >constraints.txt
+	echo 'torch==2.13.0' >>constraints.txt
 
 lint: $(READY)
 	$(BIN)/ruff check .

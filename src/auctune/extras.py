@@ -7,14 +7,20 @@ from packaging.requirements import Requirement
 
 
 def required_packages(extra: str = "") -> list[Requirement]:
-    """Return the requirements of an extra, or of auctune itself, without their markers."""
-    found = []
+    """Return the requirements of an extra, or of auctune itself, without their markers.
+
+    Those of the extras that an extra includes come with it.
+    """
+    found: dict[str, Requirement] = {}
     for one in map(Requirement, requires("auctune") or ()):
         is_core = _applies(one, "")
-        if _applies(one, extra) and is_core != bool(extra):
-            one.marker = None
-            found.append(one)
-    return found
+        if not _applies(one, extra) or is_core == bool(extra):
+            continue
+        one.marker = None
+        included = sorted(one.extras) if one.name == "auctune" else ()
+        parts = [part for name in included for part in required_packages(name)] or [one]
+        found.update((part.name, part) for part in parts)
+    return list(found.values())
 
 
 def _applies(one: Requirement, extra: str) -> bool:
@@ -27,7 +33,7 @@ def install_command(*extras: str) -> str:
     It names packages: auctune may come from a checkout or a file, and pip would look up
     `auctune[spot]` on an index, where somebody else could have that name.
     """
-    return pip_install(one for extra in extras for one in required_packages(extra))
+    return pip_install(dict.fromkeys(one for extra in extras for one in required_packages(extra)))
 
 
 def pip_install(packages: Iterable[Requirement]) -> str:

@@ -257,8 +257,8 @@ def test_the_readme_can_be_read_in_four_minutes() -> None:
     assert len((ROOT / "README.md").read_text().split()) <= 900
 
 
-def test_constraints_name_a_release_and_hashes_of_each_package_but_torch() -> None:
-    text = (ROOT / "constraints.txt").read_text().replace("\\\n", "")
+def test_requirements_name_a_release_and_hashes_of_each_package_but_torch() -> None:
+    text = (ROOT / "requirements.txt").read_text().replace("\\\n", "")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     pin = re.compile(r"([\w.-]+)==[\w.]+ ;[^;]+?( +--hash=sha256:[0-9a-f]{64})+")
     matches = [pin.fullmatch(line) for line in lines]
@@ -267,9 +267,14 @@ def test_constraints_name_a_release_and_hashes_of_each_package_but_torch() -> No
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = declared["project"]["optional-dependencies"].values()
     needed = {re.split(r"[\[=><]", line)[0] for part in extras for line in part}
-    assert needed - packages == {"torch"}
+    assert needed - packages == {"torch", "auctune"}
+    # What pip takes with `--constraint`: hashes would refuse auctune's own wheel.
+    pins = [re.sub(r" +--hash=\S+", "", line).strip() for line in lines]
+    *constraints, torch = (ROOT / "constraints.txt").read_text().splitlines()
+    assert constraints == pins
+    assert torch.startswith("torch==")
 
 
 def test_the_build_backend_is_the_release_that_the_constraints_check() -> None:
     (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    assert f"\n{backend} ;" in (ROOT / "constraints.txt").read_text()
+    assert f"\n{backend} ;" in (ROOT / "requirements.txt").read_text()

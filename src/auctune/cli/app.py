@@ -11,38 +11,69 @@ import auctune
 from auctune.cli._support.lazy import Entry, lazy_group
 
 COMMANDS: Mapping[str, Entry] = {
-    "init": Entry("installation:init", "Write an auctune.toml with the settings to begin with."),
-    "doctor": Entry(
-        "installation:doctor", "Check an installation, and show how to fix what is wrong."
+    "init": Entry(
+        "installation:init", "Write an auctune.toml with the settings to begin with.", ("service",)
     ),
-    "serve": Entry("serve:serve", "Run the service, an extension of OpenAI's fine-tuning API."),
+    "doctor": Entry(
+        "installation:doctor",
+        "Check an installation, and show how to fix what is wrong.",
+        ("service",),
+    ),
+    "serve": Entry(
+        "serve:serve",
+        "Run the service, an extension of OpenAI's fine-tuning API.",
+        (
+            "service",
+            "train",
+        ),
+    ),
     "quote": Entry("quote:quote", "Quote a job: price by finish time, or an estimate."),
-    "submit": Entry("submit:submit", "Submit a fine-tuning job, or all jobs of a market file."),
+    "submit": Entry(
+        "submit:submit", "Submit a fine-tuning job, or all jobs of a market file.", ("service",)
+    ),
     "watch": Entry("watch:watch", "Show the progress of jobs until all have ended."),
     "jobs": Entry("jobs:jobs", "List your jobs, newest first."),
     "explain": Entry("explain:explain", "Explain the decision on a bid, and its alternatives."),
-    "fetch": Entry("results:fetch", "Download the result of a finished job: a PEFT adapter."),
-    "try": Entry("results:try_adapter", "Generate text with a finished adapter, on this machine."),
+    "fetch": Entry(
+        "results:fetch", "Download the result of a finished job: a PEFT adapter.", ("train",)
+    ),
+    "try": Entry(
+        "results:try_adapter", "Generate text with a finished adapter, on this machine.", ("train",)
+    ),
     "evaluate": Entry(
-        "results:evaluate_adapter", "Evaluate a finished adapter beside its base, on this machine."
+        "results:evaluate_adapter",
+        "Evaluate a finished adapter beside its base, on this machine.",
+        ("train",),
     ),
     "cancel": Entry("jobs:cancel", "Cancel a job; nothing is refunded."),
     "pause": Entry("jobs:pause", "Pause a job: release its future slots."),
     "resume": Entry("jobs:resume", "Resume a paused job in new slots, free of charge."),
     "prices": Entry("zones:prices", "Show a zone's prices, use and jobs; for operators."),
     "ledger": Entry("ledger:ledger", "Show your balance and payments."),
-    "run": Entry("run:run", "Run a market file without a service: decide, train, export."),
-    "simulate": Entry("simulate:simulate", "Simulate a market under one mechanism or several."),
+    "run": Entry(
+        "run:run",
+        "Run a market file without a service: decide, train, export.",
+        ("service", "train"),
+    ),
+    "simulate": Entry(
+        "simulate:simulate", "Simulate a market under one mechanism or several.", ("sim",)
+    ),
     "replay": Entry(
-        "replay:replay", "Verify a service's log, or replay it under other mechanisms."
+        "replay:replay",
+        "Verify a service's log, or replay it under other mechanisms.",
+        ("service",),
     ),
     "workload": Entry(
-        "workload:workload", "Generate a market for simulate, synthetic or from a job log."
+        "workload:workload",
+        "Generate a market for simulate, synthetic or from a job log.",
+        ("sim",),
     ),
     "profile": Entry(
-        "installation:profile", "Measure a base model's speed and memory on a device."
+        "installation:profile", "Measure a base model's speed and memory on a device.", ("train",)
     ),
-    "base": Entry("installation:make_base", "Make a chat model's folder from the package index."),
+    "base": Entry(
+        "installation:make_base", "Make a chat model's folder from the package index.", ("train",)
+    ),
     "files": Entry("files:files", "Your files: list, delete."),
     "webhooks": Entry("webhooks:webhooks", "Webhooks for the end of your jobs: list, add, delete."),
     "zones": Entry("zones:zones", "Zones: list; pause, resume for operators."),
@@ -50,7 +81,7 @@ COMMANDS: Mapping[str, Entry] = {
     "users": Entry("accounts:users", "Users: list, add, erase; for operators."),
     "teams": Entry("accounts:teams", "Teams: list, add; for operators."),
     "keys": Entry("accounts:keys", "API keys: list, add, change, revoke; for operators."),
-    "db": Entry("database:db", "The service's database: upgrade, backup, restore."),
+    "db": Entry("database:db", "The service's database: upgrade, backup, restore.", ("service",)),
     "spot": Entry("spot:spot", "Spot instances: simulate, compare, select, advise, import, run."),
     "timeshare": Entry("timeshare:timeshare", "Train to a target loss: simulate, compare, run."),
     "edge": Entry("edge:edge", "Train at the edge: make, simulate, compare, run."),

@@ -1,11 +1,14 @@
-"""`auctune fetch`, `try` and `evaluate`: download a job's result, generate text, compare."""
+"""`auctune fetch`, `try` and `evaluate`: download a job's result, generate text, compare.
+
+What the last two need is imported where it is used: `fetch` works without it.
+"""
 
 import json
 import shutil
 import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -22,8 +25,9 @@ from auctune.domain.evaluation import Evaluation
 from auctune.domain.generation import GenerationRequest, SamplingParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
-from auctune.engine.generation import GeneratorSettings
-from auctune.engine.inference import EVALUATIONS, evaluate, sample
+
+if TYPE_CHECKING:
+    from auctune.engine.generation import GeneratorSettings
 
 Checkpoint = Annotated[
     int | None,
@@ -110,6 +114,8 @@ def try_adapter(
     service: ServiceOptions,
 ) -> None:
     """Generate text with a finished adapter, on this machine."""
+    from auctune.engine.inference import sample
+
     kinds = [one.value for one in RowKind if one is not RowKind.PREFERENCE]
     if kind is not None and kind not in kinds:
         raise InputError("--kind", repr(kind), f"one of {', '.join(kinds)}")
@@ -168,6 +174,8 @@ def evaluate_adapter(
 
     Both models get the rows' loss, the accuracy of their tokens, and the first rows to answer.
     """
+    from auctune.engine.inference import EVALUATIONS, evaluate
+
     with tempfile.TemporaryDirectory(prefix="auctune-evaluate-") as space:
         adapter, data, model = Path(job), file, ""
         if adapter.is_dir():
@@ -294,7 +302,9 @@ def _unpack(archive: Path, target: Path) -> None:
         raise AuctuneError("the result is not a zip archive") from None
 
 
-def _settings(model: str, adapter: Path, wanted: str | None) -> GeneratorSettings:
+def _settings(model: str, adapter: Path, wanted: str | None) -> "GeneratorSettings":
+    from auctune.engine.generation import GeneratorSettings
+
     # A user's own base may have other weights, as long as the adapter fits.
     base = _base_of(model, adapter, wanted)
     return GeneratorSettings(base=base, cache=base_cache(), checks_base=False)

@@ -15,9 +15,9 @@ from auctune.doctor.installation import (
     write_error,
 )
 from auctune.domain import InputError
-from auctune.engine.base_facts import processor_warning
 from auctune.engine.base_place import BaseKind, base_place
 from auctune.extras import install_command
+from auctune.train.host import cpu_name
 
 if TYPE_CHECKING:
     from auctune.service.config.zone import DeviceRequirement
@@ -103,7 +103,7 @@ def _given_profile_finding(path: Path, need: "DeviceRequirement", place: str) ->
         profile.check_settings(str(path), need.gradient_checkpointing, need.num_devices)
     except InputError as caught:
         return error(str(caught), fix)
-    other = processor_warning(profile)
+    other = profile.processor_warning(cpu_name())
     if other is not None:
         return warn(f"{path} {other}", fix)
     changed = ", ".join(_changed_versions(profile))

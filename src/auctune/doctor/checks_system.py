@@ -36,11 +36,12 @@ from auctune.extras import install_command, pip_install, required_packages
 MIN_PYTHON = (3, 11)
 
 EXTRAS = {
+    "sim": "simulations",
     "train": "training",
     "service": "auctune serve",
     "spot": "ARIMA forecasts",
     "ray": "clusters",
-    "nf4": "bases of 4 bits",
+    "gpu": "bases of 4 bits",
     "experiments": "tasks and estimators of experiments",
 }
 

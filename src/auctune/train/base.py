@@ -158,7 +158,7 @@ def check_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 def _quantization(device: torch.device) -> dict[str, Any]:
     if find_spec("bitsandbytes") is None:
-        expected = f"bitsandbytes beside auctune: {install_command('nf4')}"
+        expected = f"bitsandbytes beside auctune: {install_command('gpu')}"
         raise InputError("dtype", "'nf4', where bitsandbytes is not installed", expected)
     settings = BitsAndBytesConfig(
         load_in_4bit=True,

@@ -2,10 +2,12 @@
 
 `auctune --help` therefore imports no command, and a command's module can import what it needs at
 its top. The one-line help is declared with the command's name; a test checks that it repeats the
-first line of the command's docstring.
+first line of the command's docstring. A command whose packages are not installed says which of
+auctune's extras have them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -14,16 +16,21 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+import auctune
+from auctune.domain.errors import AuctuneError
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A command or group of commands, with one line of help.
 
     The target is `module:attribute` in `auctune.cli`: a function, or a `typer.Typer` for a group.
+    `extras` are those of auctune's extras that it needs, or that some of its options need.
     """
 
     target: str
     help: str
+    extras: tuple[str, ...] = ()
 
     def load(self, name: str) -> Any:
         """Import the module and build the command."""
@@ -38,6 +45,26 @@ class Entry:
         return typer.main.get_command(single)
 
 
+class MissingExtraError(AuctuneError):
+    """A command needs a package of an extra that is not installed."""
+
+
+@contextmanager
+def _needing(command: str, extras: tuple[str, ...]) -> Iterator[None]:
+    """Report a package that is missing as one of the extras that the command needs."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if not extras or package in ("", "auctune"):
+            raise
+        wheel = f"auctune-{auctune.__version__}-py3-none-any.whl[{','.join(extras)}]"
+        raise MissingExtraError(
+            f"{command}: the package {package} is missing; expected an installation with "
+            f"{' and '.join(extras)}, such as pip install '{wheel}'"
+        ) from error
+
+
 def lazy_group(entries: Mapping[str, Entry]) -> type[TyperGroup]:
     """Return a class of lazy command groups, for `typer.Typer(cls=...)`."""
 
@@ -49,8 +76,20 @@ def lazy_group(entries: Mapping[str, Entry]) -> type[TyperGroup]:
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             if cmd_name in entries and cmd_name not in self.commands:
-                self.commands[cmd_name] = entries[cmd_name].load(cmd_name)
+                entry = entries[cmd_name]
+                with _needing(f"{ctx.command_path} {cmd_name}", entry.extras):
+                    self.commands[cmd_name] = entry.load(cmd_name)
             return self.commands.get(cmd_name)
+
+        def invoke(self, ctx: Any) -> Any:
+            try:
+                return super().invoke(ctx)
+            except ModuleNotFoundError:
+                name = ctx.invoked_subcommand
+                if name not in entries:
+                    raise
+                with _needing(f"{ctx.command_path} {name}", entries[name].extras):
+                    raise
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             with formatter.section("Commands"):

@@ -7,10 +7,16 @@ from auctune.cli._support.lazy import Entry, lazy_group
 timeshare = typer.Typer(
     cls=lazy_group(
         {
-            "simulate": Entry("timeshare.simulate:simulate", "Simulate one allocator on a bundle."),
-            "compare": Entry("timeshare.simulate:compare", "Compare allocators on bundles."),
+            "simulate": Entry(
+                "timeshare.simulate:simulate", "Simulate one allocator on a bundle.", ("sim",)
+            ),
+            "compare": Entry(
+                "timeshare.simulate:compare", "Compare allocators on bundles.", ("sim",)
+            ),
             "run": Entry(
-                "timeshare.run:run", "Train threads to their target losses on one device."
+                "timeshare.run:run",
+                "Train threads to their target losses on one device.",
+                ("service", "train"),
             ),
         }
     ),
