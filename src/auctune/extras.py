@@ -1,4 +1,4 @@
-"""Packages that auctune and its optional extras require, and the command that installs them."""
+"""Packages that auctune and its extras require, and the command that installs them."""
 
 from collections.abc import Iterable
 from importlib.metadata import requires

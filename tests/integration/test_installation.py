@@ -1,9 +1,11 @@
 """The wheel in environments of its own: the client alone, with the bench, with the service."""
 
+import io
 import json
 import os
 import re
 import subprocess
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -45,7 +47,7 @@ def run(
     python: Path, *arguments: str, cwd: Path | None = None, **variables: str
 ) -> "subprocess.CompletedProcess[str]":
     known = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "COLUMNS": "200"}
-    command = [python.with_name("auctune"), *arguments]
+    command: list[str | Path] = [python.with_name("auctune"), *arguments]
     env = {**known, **variables}
     return subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, check=False)
 
@@ -115,11 +117,19 @@ def test_the_client_submits_watches_and_fetches(client: Path, tmp_path: Path) ->
         (tmp_path / "rows.jsonl").write_text(ROWS)
         bid = ("--bid", "100", "--deadline", "+20m")
         job = json.loads(shop.ask("submit", "rows.jsonl", "--model", "tiny", *bid, "--json"))
-        served.finish(job["id"], "ada")
+        served.finish(job["id"], "ada", content=archive("adapter_config.json"))
         assert "rows done" in shop.ask("watch", job["id"])
         assert job["id"] in shop.ask("jobs")
         shop.ask("fetch", job["id"], "--out", "adapter")
         assert (tmp_path / "adapter" / "job.json").is_file()
+
+
+def archive(name: str) -> bytes:
+    """A result of one empty file."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr(f"adapter/{name}", "{}")
+    return packed.getvalue()
 
 
 class Shop:
@@ -138,7 +148,7 @@ class Shop:
 def test_the_bench_simulates(bench: Path, tmp_path: Path) -> None:
     for arguments in (
         ("workload", "--set", "slots=12", "--out", "market.json"),
-        ("simulate", "market.json", "--report", "report.json"),
+        ("simulate", "market.json", "--mechanism", "pdftsp", "--report", "report.json"),
     ):
         done = run(bench, *arguments, cwd=tmp_path)
         assert done.returncode == 0, done.stderr

@@ -28,7 +28,7 @@ def build_wheel(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
-    command = [sys.executable, "-c", _BUILD, out]
+    command: list[str | Path] = [sys.executable, "-c", _BUILD, out]
     subprocess.run(command, cwd=source, check=True, capture_output=True)
     (wheel,) = out.glob("*.whl")
     return wheel
@@ -42,7 +42,7 @@ def make_environment(folder: Path, wheel: Path, *extras: str) -> Path:
     wanted = [*required_packages(), *(one for extra in extras for one in required_packages(extra))]
     for name in sorted(closure(wanted)):
         link_distribution(name, site)
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
     offline = ["--no-index", "--no-deps", "--disable-pip-version-check", "--no-compile"]
     # What this process can import is of no concern there.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 
 import httpx2
 import openai
-import structlog
 import uvicorn
 from fastapi import FastAPI
 
@@ -39,6 +38,7 @@ from auctune.service.config.spot import SpotConfig
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.config.zone import ZoneConfig
 from auctune.service.http.connections import ConnectionLimits, LimitedServer
+from auctune.service.logging import MinimumLevel
 from auctune.service.service import Service, ServiceRuntime, build_service
 from auctune.service.storage import open_store
 from auctune.service.storage.event_log import EventType
@@ -56,6 +56,7 @@ from support.zones import made_up_profile, record
 T = TypeVar("T")
 
 _WORDS = "support.word_data"
+_WARNINGS = MinimumLevel(logging.WARNING)
 
 EPOCH = 1_800_000_000.0
 SLOT_SECONDS = 60.0
@@ -377,37 +378,35 @@ def serving(
     All its zones have one base, if one is given. With a cache of bases, jobs are trained, by the
     machine's clock; with `bases`, that of models that answer, nothing is.
     """
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    ready: Future[Served] = Future()
-    thread = threading.Thread(
-        target=lambda: asyncio.run(
-            _serve(
-                folder,
-                file or make_file(),
-                limits,
-                clock or Clock(),
-                base,
-                cache,
-                bases,
-                database,
-                ready,
-            )
-        ),
-        name="serving",
-        # A market that does not open shall fail its test, and not hold up all that follow.
-        daemon=True,
-    )
-    thread.start()
-    # On a machine that has not compiled the kernels yet, opening does, and others may be at work.
-    served = ready.result(1800)
-    try:
-        yield served
-    finally:
-        served.close_clients()
-        served.loop.call_soon_threadsafe(served.app.state.stop)
-        thread.join()
-        structlog.configure(**before)
+    with _WARNINGS:
+        ready: Future[Served] = Future()
+        thread = threading.Thread(
+            target=lambda: asyncio.run(
+                _serve(
+                    folder,
+                    file or make_file(),
+                    limits,
+                    clock or Clock(),
+                    base,
+                    cache,
+                    bases,
+                    database,
+                    ready,
+                )
+            ),
+            name="serving",
+            # A market that does not open shall fail its test, and not hold up all that follow.
+            daemon=True,
+        )
+        thread.start()
+        # Where the kernels are not compiled yet, opening compiles; others may be at work.
+        served = ready.result(1800)
+        try:
+            yield served
+        finally:
+            served.close_clients()
+            served.loop.call_soon_threadsafe(served.app.state.stop)
+            thread.join()
 
 
 def _node_types(zone: ZoneConfig) -> Iterable[str]:

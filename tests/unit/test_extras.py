@@ -11,8 +11,9 @@ def test_an_extra_is_installed_by_its_packages() -> None:
     assert command.startswith("pip install 'statsforecast>=")
     assert "'psycopg[binary]>=" in command
     names = {one.name for one in required_packages()}
-    assert {"numpy", "packaging"} <= names
-    assert not names & {"torch", "ray", "pytest", "fastapi"}
+    assert {"httpx2", "packaging"} <= names
+    assert not names & {"numpy", "torch", "ray", "pytest", "fastapi"}
+    assert {"numpy", "sqlalchemy"} <= {one.name for one in required_packages("service")}
 
 
 def test_nothing_installs_auctune_from_an_index() -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import orjson
 import structlog
@@ -61,6 +61,29 @@ def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
         uvicorn.propagate = True
         structlog.configure(**before)
         file.close()
+
+
+class MinimumLevel:
+    """Has loggers drop what is below a level while any of its blocks is open.
+
+    Blocks may end in another order than they began.
+    """
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+        self._num_open = 0
+        self._before: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        if self._num_open == 0:
+            self._before = structlog.get_config()
+            structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(self._level))
+        self._num_open += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._num_open -= 1
+        if self._num_open == 0:
+            structlog.configure(**self._before)
 
 
 class _ToStructlog(logging.Handler):

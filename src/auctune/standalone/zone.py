@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import structlog
-
 from auctune.engine.unix_time import SlotClock
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import OpenJobs
 from auctune.service.accounts.registry import AccountRegistry
 from auctune.service.event_writer import LogWriter
+from auctune.service.logging import MinimumLevel
 from auctune.service.metrics import Metrics
 from auctune.service.storage import (
     Committer,
@@ -131,6 +130,9 @@ class ZoneRun(Generic[Z]):
             self.on_event(event)
 
 
+_NO_SERVICE_LOG = MinimumLevel(logging.CRITICAL)
+
+
 @contextmanager
 def open_log(folder: Path) -> Iterator[tuple[Store, LogWriter]]:
     """Open the log in a run's state folder, and own it until the context ends; yield its writer.
@@ -140,7 +142,7 @@ def open_log(folder: Path) -> Iterator[tuple[Store, LogWriter]]:
     Raises:
         InputError: if it is damaged, or of another release.
     """
-    with _SILENCE, open_store(folder) as store, Committer(store) as committer:
+    with _NO_SERVICE_LOG, open_store(folder) as store, Committer(store) as committer:
         quota = OpenJobs(sys.maxsize)
         accounts = AccountRegistry(store.reader, committer)
         budgets = BudgetTracker(accounts, lambda: 0.0, store.reader)
@@ -185,29 +187,6 @@ def read_created(folder: RunFolder, zone: str) -> dict[str, Any]:
     if created is None:
         raise folder.of_another_command()
     return created.body
-
-
-class _Silence:
-    """Keeps the service's log silent while any log of a run is open: they end in any order."""
-
-    def __init__(self) -> None:
-        self._num_open = 0
-        self._config: dict[str, Any] = {}
-
-    def __enter__(self) -> None:
-        if self._num_open == 0:
-            self._config = structlog.get_config()
-            silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
-            structlog.configure(wrapper_class=silent)
-        self._num_open += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._num_open -= 1
-        if self._num_open == 0:
-            structlog.configure(**self._config)
-
-
-_SILENCE = _Silence()
 
 
 def _ignore(_: ZoneEvent) -> None:

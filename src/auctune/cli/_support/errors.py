@@ -12,13 +12,28 @@ Any other exception is a defect of auctune and keeps its traceback.
 
 import os
 import sys
+from collections.abc import Collection
 
 import typer
 
+import auctune
 from auctune.domain.errors import AuctuneError, InputError
 
 INTERRUPTED = 130
 CLOSED_PIPE = 141
+
+
+class MissingExtraError(AuctuneError):
+    """A command needs a package of an extra that is not installed."""
+
+
+def missing_extras(command: str, package: str, extras: Collection[str]) -> MissingExtraError:
+    """Return the error of a command that lacks a package, and needs these extras."""
+    wheel = f"auctune-{auctune.__version__}-py3-none-any.whl[{','.join(extras)}]"
+    return MissingExtraError(
+        f"{command}: the package {package} is missing; expected an installation with "
+        f"{' and '.join(extras)}, such as pip install '{wheel}'"
+    )
 
 
 def exit_code_of(error: Exception) -> int:

@@ -16,9 +16,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-import auctune
-from auctune.domain.errors import AuctuneError
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -45,10 +42,6 @@ class Entry:
         return typer.main.get_command(single)
 
 
-class MissingExtraError(AuctuneError):
-    """A command needs a package of an extra that is not installed."""
-
-
 @contextmanager
 def _needing(command: str, extras: tuple[str, ...]) -> Iterator[None]:
     """Report a package that is missing as one of the extras that the command needs."""
@@ -58,11 +51,10 @@ def _needing(command: str, extras: tuple[str, ...]) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if not extras or package in ("", "auctune"):
             raise
-        wheel = f"auctune-{auctune.__version__}-py3-none-any.whl[{','.join(extras)}]"
-        raise MissingExtraError(
-            f"{command}: the package {package} is missing; expected an installation with "
-            f"{' and '.join(extras)}, such as pip install '{wheel}'"
-        ) from error
+        # --help imports nothing of auctune's but this.
+        from auctune.cli._support.errors import missing_extras
+
+        raise missing_extras(command, package, extras) from error
 
 
 def lazy_group(entries: Mapping[str, Entry]) -> type[TyperGroup]:
