@@ -148,7 +148,11 @@ class Shop:
 def test_the_bench_simulates(bench: Path, tmp_path: Path) -> None:
     for arguments in (
         ("workload", "--set", "slots=12", "--out", "market.json"),
-        ("simulate", "market.json", "--mechanism", "pdftsp", "--report", "report.json"),
+        (
+            "simulate",
+            "market.json",
+            *("--mechanism", "pdftsp", "--report", "report.json", "--decisions", "bids.jsonl"),
+        ),
     ):
         done = run(bench, *arguments, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
