@@ -71,7 +71,7 @@ constraints:
 	$(addprefix --no-emit-package ,torch $(CUDA)) $(if $(RAISE),--upgrade-package $(RAISE)) \
 	--custom-compile-command 'make constraints' pyproject.toml --output-file requirements.txt
 	sed -e '/^#/d' -e '/^ *--hash/d' -e 's/ *\\$$//' requirements.txt >constraints.txt
-	echo 'torch==2.13.0' >>constraints.txt
+	sed -n 's/^constraint-dependencies = \["\(torch==.*\)"\]$$/\1/p' pyproject.toml >>constraints.txt
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -150,7 +150,7 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--rate", type=float, default=1050.0)
+    parser.add_argument("--rate", type=float, default=400.0)
     parser.add_argument("--connections", type=int, default=48)
     parser.add_argument("--users", type=int, default=8)
     options = parser.parse_args()

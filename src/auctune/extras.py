@@ -17,8 +17,10 @@ def required_packages(extra: str = "") -> list[Requirement]:
         if not _applies(one, extra) or is_core == bool(extra):
             continue
         one.marker = None
-        included = sorted(one.extras) if one.name == "auctune" else ()
-        parts = [part for name in included for part in required_packages(name)] or [one]
+        if one.name == "auctune":
+            parts = [part for name in sorted(one.extras) for part in required_packages(name)]
+        else:
+            parts = [one]
         found.update((part.name, part) for part in parts)
     return list(found.values())
 

@@ -96,6 +96,12 @@ def test_commands_say_in_one_line_which_extra_they_lack(
     assert set(of_server) <= {"run", "edge run", "spot run", "timeshare run"}
 
 
+def test_settings_are_written_without_what_trains(server: Path, tmp_path: Path) -> None:
+    done = run(server, "init", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "auctune.toml").is_file()
+
+
 def test_a_service_without_training_says_so_in_one_line(server: Path, tmp_path: Path) -> None:
     done = run(server, "serve", "--data", "data", cwd=tmp_path)
     assert done.returncode == 1
@@ -104,10 +110,10 @@ def test_a_service_without_training_says_so_in_one_line(server: Path, tmp_path: 
 
 
 def test_doctor_says_what_is_installed(client: Path, tmp_path: Path) -> None:
-    done = run(client, "doctor", cwd=tmp_path)
-    assert "the core is installed" in done.stdout
+    told = run(client, "doctor", cwd=tmp_path).stdout
+    assert "the core is installed" in told
     for extra in ("sim", "service", "train"):
-        assert f"[{extra}]" in done.stdout
+        assert re.search(rf"\[{extra}\] \([a-z ]+\) is not installed", told)
 
 
 def test_the_client_submits_watches_and_fetches(client: Path, tmp_path: Path) -> None:

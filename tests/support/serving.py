@@ -171,7 +171,7 @@ class Served:
     Attributes:
         url: where.
         folder: of its data.
-        market: what is behind it.
+        opened: what is behind it; `app` answers.
         clock: its time.
         loop: on which it runs.
         operator: an operator's key.

@@ -22,10 +22,7 @@ COMMANDS: Mapping[str, Entry] = {
     "serve": Entry(
         "serve:serve",
         "Run the service, an extension of OpenAI's fine-tuning API.",
-        (
-            "service",
-            "train",
-        ),
+        ("service", "train"),
     ),
     "quote": Entry("quote:quote", "Quote a job: price by finish time, or an estimate."),
     "submit": Entry(
@@ -129,7 +126,7 @@ def main() -> None:
         # `python -m auctune` is called `auctune` too.
         code = app(prog_name="auctune", standalone_mode=False)
     except Exception as error:
-        # The package of the errors imports numpy, which would double the time of --help.
+        # Imported for an error alone: --help imports nothing of auctune's but this module.
         from auctune.cli._support.errors import exit_code_of
 
         code = exit_code_of(error)

@@ -1,12 +1,14 @@
 """`auctune fetch`, `try` and `evaluate`: download a job's result, generate text, compare.
 
-What the last two need is imported where it is used: `fetch` works without it.
+What the last two need is imported where it is used: `fetch` works without it, but for `--merged`.
 """
 
 import json
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,11 +77,15 @@ def fetch(
             _download_result(record, folder, client, checkpoint)
             typer.echo(f"adapter: {folder}/")
             return
+        # Nothing is downloaded where it could not be merged; torch takes seconds to import.
+        from auctune.train.merging import merge_adapter
+
         _check_new(folder)
         with tempfile.TemporaryDirectory(prefix="auctune-fetch-") as space:
             adapter = Path(space) / "adapter"
             _download_result(record, adapter, client, checkpoint)
-            _merge(_base_of(record.record["model"], adapter, base), adapter, folder)
+            wanted = _base_of(record.record["model"], adapter, base)
+            _commit_merged(partial(merge_adapter, wanted, base_cache(), adapter), adapter, folder)
     typer.echo(f"model: {folder}/")
 
 
@@ -266,14 +272,11 @@ def _result_file(job: Job, client: Client, checkpoint: int | None) -> str:
     return files[checkpoint]
 
 
-def _merge(base: str, adapter: Path, folder: Path) -> None:
+def _commit_merged(merge: Callable[[Path], object], adapter: Path, folder: Path) -> None:
     """Write the merged model, the job's record and metrics, whole or not at all."""
-    # torch takes seconds to import.
-    from auctune.train.merging import merge_adapter
-
     clean_staging(folder.parent, folder.name)
     with staging_folder(folder) as unfinished:
-        merge_adapter(base, base_cache(), adapter, unfinished)
+        merge(unfinished)
         for name in (_RECORD, _METRICS):
             shutil.copy(adapter / name, unfinished)
         commit_folder(unfinished, folder)

@@ -66,7 +66,7 @@ def configure(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[None]:
 class MinimumLevel:
     """Has loggers drop what is below a level while any of its blocks is open.
 
-    Blocks may end in another order than they began.
+    Blocks of one instance may end in another order than they began; those of two must nest.
     """
 
     def __init__(self, level: int) -> None:

@@ -51,7 +51,7 @@ def _needing(command: str, extras: tuple[str, ...]) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if not extras or package in ("", "auctune"):
             raise
-        # --help imports nothing of auctune's but this.
+        # --help imports nothing of auctune's but this module and the table of commands.
         from auctune.cli._support.errors import missing_extras
 
         raise missing_extras(command, package, extras) from error

@@ -1,7 +1,7 @@
 """Data vendors outside the service: their protocol over HTTP, and the files shared with them.
 
-`protocol` defines the messages, `client` is the service's side, `shared_files` serves data sets to
-vendors, and `repairer` holds the vendors of a zone. examples/vendor is a vendor to run.
+`protocol` defines the messages; `client` is the service's side, and serves data sets to vendors.
+`auctune.service.datasets.repairer` holds the vendors of a zone. examples/vendor is a vendor to run.
 """
 
 from auctune.service.vendors.client import (
