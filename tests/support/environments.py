@@ -6,7 +6,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -59,12 +59,8 @@ def closure(requirements: Iterable[Requirement]) -> set[str]:
         key = (canonicalize_name(one.name), frozenset(one.extras))
         if key in found:
             continue
-        try:
-            requires = distribution(one.name).requires or ()
-        except PackageNotFoundError:
-            continue
         found.add(key)
-        for text in requires:
+        for text in distribution(one.name).requires or ():
             needed = Requirement(text)
             contexts = [{"extra": extra} for extra in ("", *one.extras)]
             if needed.marker is None or any(map(needed.marker.evaluate, contexts)):

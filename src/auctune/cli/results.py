@@ -7,8 +7,6 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,15 +75,7 @@ def fetch(
             _download_result(record, folder, client, checkpoint)
             typer.echo(f"adapter: {folder}/")
             return
-        # Nothing is downloaded where it could not be merged; torch takes seconds to import.
-        from auctune.train.merging import merge_adapter
-
-        _check_new(folder)
-        with tempfile.TemporaryDirectory(prefix="auctune-fetch-") as space:
-            adapter = Path(space) / "adapter"
-            _download_result(record, adapter, client, checkpoint)
-            wanted = _base_of(record.record["model"], adapter, base)
-            _commit_merged(partial(merge_adapter, wanted, base_cache(), adapter), adapter, folder)
+        _fetch_merged(record, folder, client, checkpoint, base)
     typer.echo(f"model: {folder}/")
 
 
@@ -272,14 +262,24 @@ def _result_file(job: Job, client: Client, checkpoint: int | None) -> str:
     return files[checkpoint]
 
 
-def _commit_merged(merge: Callable[[Path], object], adapter: Path, folder: Path) -> None:
-    """Write the merged model, the job's record and metrics, whole or not at all."""
-    clean_staging(folder.parent, folder.name)
-    with staging_folder(folder) as unfinished:
-        merge(unfinished)
-        for name in (_RECORD, _METRICS):
-            shutil.copy(adapter / name, unfinished)
-        commit_folder(unfinished, folder)
+def _fetch_merged(
+    job: Job, folder: Path, client: Client, checkpoint: int | None, base: str | None
+) -> None:
+    """Write the base with a job's adapter merged, its record and metrics, whole or not at all."""
+    # Nothing is downloaded where it could not be merged; torch takes seconds to import.
+    from auctune.train.merging import merge_adapter
+
+    _check_new(folder)
+    with tempfile.TemporaryDirectory(prefix="auctune-fetch-") as space:
+        adapter = Path(space) / "adapter"
+        _download_result(job, adapter, client, checkpoint)
+        model = _base_of(job.record["model"], adapter, base)
+        clean_staging(folder.parent, folder.name)
+        with staging_folder(folder) as unfinished:
+            merge_adapter(model, base_cache(), adapter, unfinished)
+            for name in (_RECORD, _METRICS):
+                shutil.copy(adapter / name, unfinished)
+            commit_folder(unfinished, folder)
 
 
 def _check_new(folder: Path) -> None:

@@ -4,21 +4,19 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from auctune.engine.messages.base import Alive, Started
 from auctune.engine.messages.node import Ended, Lost, NodeMessage, Recovered
+from auctune.service.logging import MinimumLevel
 from auctune.service.zones.core.scheduler import log_node_message
 
 
 @pytest.fixture(autouse=True)
 def all_levels() -> Iterator[None]:
     """Log informational events too, whatever the tests before have configured."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET))
-    yield
-    structlog.configure(**before)
+    with MinimumLevel(logging.NOTSET):
+        yield
 
 
 def test_the_log_says_how_a_lost_node_ended_and_when_it_has_recovered() -> None:
