@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from auctune.datasets import read_dataset
 from auctune.domain import InputError
-from auctune.domain.dataset import RowKind, read_dataset
+from auctune.domain.dataset import RowKind
 from auctune.engine.data import DataClient
 from auctune.engine.data.client import MEDIUM_BYTES
 from auctune.engine.data.examiner import Examiner

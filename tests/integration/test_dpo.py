@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import PeftModel
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from auctune.domain.dataset import read_dataset
+from auctune.datasets import read_dataset
 from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.job import LoraJob
 from auctune.train.multilora.dropout import row_key
-from auctune.train.rows import TokenizedRow, split_pair, tokenize
+from auctune.train.rows import split_pair, tokenize
 from auctune.train.trainer import MultiLoraTrainer
 from support.peft_adapters import start_of
 from support.peft_alone import (
@@ -27,6 +26,7 @@ from support.peft_alone import (
     trained_parameters,
     weights_of,
 )
+from support.preferences import TEMPLATE, load, log_probability, reference_of
 from support.small_bases import FAMILIES, build_base, write_pairs, write_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -55,21 +55,6 @@ def make_job(folder: Path, **changes: object) -> LoraJob:
         seed=5,
     )
     return replace(job, **changes)  # type: ignore[arg-type]
-
-
-def log_probability(model: nn.Module, row: TokenizedRow) -> Tensor:
-    logits = model(input_ids=torch.from_numpy(row.input_ids).unsqueeze(0)).logits[0]
-    labels = torch.from_numpy(row.labels)[1:]
-    chosen = labels != -100
-    found = logits[:-1][chosen].log_softmax(-1).gather(1, labels[chosen].unsqueeze(1)).sum()
-    assert isinstance(found, Tensor)
-    return found
-
-
-def reference_of(base: Base, job: LoraJob) -> nn.Module:
-    """The model that a job of pairs keeps close to."""
-    model: nn.Module = base.fresh_model()
-    return model if job.start_from is None else PeftModel.from_pretrained(model, job.start_from)
 
 
 def train_pairs_alone(
@@ -106,17 +91,6 @@ def train_pairs_alone(
     return {name: parameter.detach() for name, parameter in weights.items()}, losses
 
 
-def load(trainer: MultiLoraTrainer, job: LoraJob, folder: Path) -> None:
-    """Load a job, a new adapter far from its start."""
-    trainer.load(job, folder / "none")
-    if job.start_from is not None:
-        return
-    generator = torch.Generator().manual_seed(job.seed)
-    for name, tensor in trainer.weights(job.id).items():
-        if ".lora_B." in name:
-            tensor.normal_(0, 0.3, generator=generator)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("mode", "is_started"), [("fused", 0), ("exact", 0), ("fused", 1)])
@@ -138,10 +112,6 @@ def test_pairs_come_out_as_by_the_formula_and_change_nothing_of_another_job(
     assert_close(weights_of(trainer, job), expected)
     assert [point[3] for point in progress[job.id].losses] == pytest.approx(losses, abs=1e-4)
     assert_close(weights_of(trainer, other), train_alone(base, other, starts[1]))
-
-
-TEMPLATE = """{% for message in messages %}{{ message.content + " " }}\
-{% if message.role == "assistant" %}{{ eos_token }}{% endif %}{% endfor %}"""
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -244,9 +214,9 @@ def test_rows_and_method_must_go_together(bases: dict[str, Base], tmp_path: Path
     pairs = make_job(tmp_path)
     texts = write_rows(tmp_path / "texts.jsonl", 4, seed=2)
     trainer = MultiLoraTrainer(bases["gpt2"])
-    with pytest.raises(InputError, match="rows that are no pairs"):
+    with pytest.raises(InputError, match="has chats, completions or texts, for method 'dpo'"):
         trainer.load(replace(pairs, data=texts), tmp_path / "none")
-    with pytest.raises(InputError, match="rows that are no pairs"):
+    with pytest.raises(InputError, match="has chats, completions or texts, for method 'dpo'"):
         trainer.load(replace(pairs, validation=texts), tmp_path / "none")
-    with pytest.raises(InputError, match="rows of pairs"):
+    with pytest.raises(InputError, match="has preferences"):
         trainer.load(replace(pairs, method="supervised", beta=0.1), tmp_path / "none")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from auctune.domain.dataset import read_dataset
+from auctune.datasets import read_dataset
 from auctune.train.base import Base, load_base
 from auctune.train.checkpoint import load_latest
 from auctune.train.job import LoraJob

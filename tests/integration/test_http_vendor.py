@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from auctune.domain.dataset import read_dataset
+from auctune.datasets import read_dataset
 from auctune.engine.vendors import RepairVendor
 from auctune.service.vendors import (
     DatasetSummary,

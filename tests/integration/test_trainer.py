@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from auctune.domain.dataset import read_dataset
+from auctune.datasets import read_dataset
 from auctune.domain.errors import InputError
 from auctune.train.base import Base, compute_digest
 from auctune.train.job import LoraJob, Progress

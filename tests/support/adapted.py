@@ -8,7 +8,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from auctune.domain.dataset import read_dataset
+from auctune.datasets import read_dataset
 from auctune.train.rows import TokenizedRow, tokenize
 
 

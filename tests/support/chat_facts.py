@@ -89,6 +89,29 @@ CHATS: dict[str, Chat] = {
     "think in an earlier turn": (
         [user("Is Rome big?"), assistant(THOUGHT), user("Sure?"), assistant("Quite sure.")], []
     ),
+    "reasoning_content": (
+        [user("Is Rome big?"), assistant("Yes.", reasoning_content="I recall Rome.")], []
+    ),
+    "reasoning_content in an earlier turn": (
+        [
+            user("Is Rome big?"),
+            assistant("Yes.", reasoning_content="I recall Rome."),
+            user("Sure?"),
+            assistant("Quite sure."),
+        ],
+        [],
+    ),
+    "reasoning_content beside a call": (
+        [
+            user("Weather in Rome?"),
+            assistant(
+                "", reasoning_content="I must ask.", tool_calls=[weather(city="Rome", days=3)]
+            ),
+            result("sunny"),
+            assistant("It is fine.", reasoning_content="Sun it is."),
+        ],
+        [WEATHER],
+    ),
     "the end of thinking alone": (
         [user("Is Rome big?"), assistant("I recall Rome.\n</think>\n\nYes.")], []
     ),

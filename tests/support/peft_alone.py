@@ -10,7 +10,7 @@ from peft.tuners.lora.layer import LoraLayer
 from torch import Tensor, nn
 from transformers import get_scheduler
 
-from auctune.domain.dataset import read_dataset
+from auctune.datasets import read_dataset
 from auctune.train.base import Base
 from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.job import LoraJob
@@ -38,6 +38,8 @@ class KeyedDropout(nn.Module):
         self.row_keys = torch.zeros(0, dtype=torch.int64)
 
     def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
         # Some modules are given all tokens as one row of tokens.
         width = x.shape[:-1].numel() // len(self.row_keys)
         keys = self.row_keys.repeat_interleave(width)

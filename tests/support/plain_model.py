@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from auctune.domain.dataset import RowKind, read_dataset
+from auctune.datasets import read_dataset
+from auctune.domain.dataset import RowKind
 from auctune.domain.evaluation import Answer, Evaluation, Score
 from auctune.train.base import Base
 from auctune.train.export import load_adapter

@@ -83,6 +83,27 @@ def write_rows(path: Path, count: int, seed: int, longest: int = 12) -> Path:
     return path
 
 
+def write_ratings(path: Path, count: int, seed: int = 0) -> Path:
+    """A file of prompts with an answer each, and whether it is liked."""
+    generator = np.random.default_rng(seed)
+
+    def words(most: int) -> str:
+        return " ".join(generator.choice(WORDS, size=generator.integers(1, most)))
+
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": words(7)},
+                {"role": "assistant", "content": words(9)},
+            ],
+            "label": bool(generator.integers(2)),
+        }
+        for _ in range(count)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
 def write_pairs(path: Path, count: int, seed: int = 0) -> Path:
     """A file of prompts with a preferred and another answer."""
     generator = np.random.default_rng(seed)

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from auctune.datasets import read_dataset
+from auctune.datasets.files import iterate_texts
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
-from auctune.domain.dataset import DataSet, iterate_lines, read_dataset
+from auctune.domain.dataset import DataSet
 from auctune.engine.data.archive import archive_folder
 from auctune.engine.messages.base import ErrorRecord, Failed, Ready, Stop
 from auctune.engine.messages.data import (
@@ -91,7 +93,7 @@ def _facts(dataset: DataSet, lines: list[str], max_length: int) -> DataFacts:
 
 
 def _lines(path: Path, place: str) -> list[str]:
-    lines = [line for _, line in iterate_lines(path, place, errors="replace")]
+    lines = [line for _, line in iterate_texts(path, place, errors="replace")]
     if not lines:
         raise InputError(place, "has no rows", "one row a line")
     return lines

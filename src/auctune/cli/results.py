@@ -18,8 +18,9 @@ from auctune.cli._support.options import option_groups, print_json
 from auctune.cli._support.service import JobId, ServiceOptions
 from auctune.cli._support.tables import make_table, print_table
 from auctune.client import Client, Job
+from auctune.datasets import find_kind
 from auctune.domain.base_name import HUB, resolve_base
-from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind, find_kind
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH, RowKind
 from auctune.domain.errors import AuctuneError, InputError
 from auctune.domain.evaluation import Evaluation
 from auctune.domain.generation import GenerationRequest, SamplingParams
@@ -112,7 +113,7 @@ def try_adapter(
     """Generate text with a finished adapter, on this machine."""
     from auctune.engine.inference import sample
 
-    kinds = [one.value for one in RowKind if one is not RowKind.PREFERENCE]
+    kinds = [one.value for one in RowKind if one.of_prompts is one]
     if kind is not None and kind not in kinds:
         raise InputError("--kind", repr(kind), f"one of {', '.join(kinds)}")
     with tempfile.TemporaryDirectory(prefix="auctune-try-") as space:
@@ -336,4 +337,4 @@ def _row_kind(job: Job, space: Path, client: Client) -> RowKind:
     kind = find_kind(file)
     if kind is None:
         raise InputError("--kind", "cannot be determined from the data", "chat, completion or text")
-    return RowKind.CHAT if kind is RowKind.PREFERENCE else kind
+    return kind.of_prompts

@@ -188,7 +188,7 @@ def job_spec(bid: "BidEntry", folder: Path, model: str) -> JobSpec:
     settings = {name: getattr(bid, name) for name in TRAINING_SETTINGS}
     settings["target_modules"] = list(settings["target_modules"])
     if settings["method"] == "supervised":
-        # A setting of method dpo alone.
+        # A setting of the other methods.
         del settings["beta"]
     validation = None if bid.validation is None else str(folder / bid.validation)
     return JobSpec(

@@ -181,9 +181,10 @@ def parse_training_settings(texts: Mapping[str, str], option: str = "--set") -> 
             expected = _EXPECTED.get(parse, "a number")
             raise InputError(f"{option} {key}", repr(text), expected) from None
     method = parsed.get("method", "supervised")
-    if "beta" in parsed and method != "dpo":
+    if "beta" in parsed and method == "supervised":
         found = f"is set for method {method!r}"
-        raise InputError(f"{option} beta", found, f"{option} method=dpo beside it")
+        expected = f"{option} method=dpo or {option} method=kto beside it"
+        raise InputError(f"{option} beta", found, expected)
     return parsed
 
 

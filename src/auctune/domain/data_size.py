@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import floor
 from typing import Any, Self
 
-from auctune.domain.dataset import CAUSE_WORDS, CUT_CAUSES
+from auctune.domain.dataset import CAUSE_WORDS, CUT_CAUSES, RowKind
 from auctune.domain.errors import InputError
 from auctune.domain.training import Method, module_notes
 
@@ -16,26 +16,42 @@ FORWARD_COST = 0.5
 """Cost of a token that is only evaluated, in tokens that are trained: with a frozen base, training
 takes a forward and a backward pass of about the same cost."""
 
-PAIR_COST = 1 + FORWARD_COST
-"""Cost of a token of a pair, which the base alone reads too."""
+TOKEN_COST: Mapping[Method, float] = {
+    "supervised": 1.0,
+    "dpo": 1 + FORWARD_COST,
+    "kto": 1 + 3 * FORWARD_COST,
+}
+"""Cost of a token of a row, by method. The base alone reads a preference too; and to the prompt of
+an unpaired one another row's answer is read, both with the adapter and by the base alone."""
+
+_ROWS: Mapping[Method, str] = {
+    "supervised": "chats, completions or texts",
+    "dpo": 'preferences ("chosen" and "rejected")',
+    "kto": 'unpaired preferences ("label")',
+}
 
 
-def check_pairs(place: str, method: Method, *, has_pairs: bool) -> None:
-    """Check that rows are pairs where a method learns from pairs, and there alone.
+def method_of(kind: RowKind) -> Method:
+    """Return the method that learns from rows of a kind."""
+    if kind is RowKind.PREFERENCE:
+        return "dpo"
+    return "kto" if kind is RowKind.UNPAIRED else "supervised"
+
+
+def check_method(place: str, method: Method, of_rows: Method) -> None:
+    """Check that a method learns from the rows that there are.
 
     Args:
         place: how errors call the file.
         method: of training.
-        has_pairs: whether the rows are pairs of answers.
+        of_rows: that learns from such rows.
 
     Raises:
-        InputError: if they are not.
+        InputError: if it is another one.
     """
-    if has_pairs != (method == "dpo"):
-        rows = "of pairs" if has_pairs else "that are no pairs"
-        found = f"has rows {rows}, for method {method!r}"
-        expected = "pairs (preferred_output) for method 'dpo', other rows for 'supervised'"
-        raise InputError(place, found, expected)
+    if method != of_rows:
+        found = f"has {_ROWS[of_rows]}, for method {method!r}"
+        raise InputError(place, found, f"{_ROWS[method]}, or method {of_rows!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +66,7 @@ class DataSize:
         longest: tokens of the longest row as it stands in the file; 0 if nothing is lost.
         context_tokens: the longest row that the base can read, if that is shorter; else `None`.
         validation: of the job's validation data, or `None`.
-        has_pairs: whether the rows are pairs of answers.
+        method: that learns from such rows.
         square_tokens: mean of the squares of the rows' tokens, by which attention takes time; 0: as
             of rows of equal length, in logs of earlier releases.
     """
@@ -62,7 +78,7 @@ class DataSize:
     longest: int = 0
     context_tokens: int | None = None
     validation: "DataSize | None" = None
-    has_pairs: bool = False
+    method: Method = "supervised"
     square_tokens: float = 0.0
 
     @classmethod
@@ -75,11 +91,11 @@ class DataSize:
         longest: int,
         context_tokens: int | None,
         *,
-        has_pairs: bool = False,
+        method: Method = "supervised",
         square_tokens: float = 0.0,
     ) -> Self:
         """Return a size; `context_tokens` is the longest row of the base, `None`: any length."""
-        size = cls(rows, mean_tokens, has_pairs=has_pairs, square_tokens=square_tokens)
+        size = cls(rows, mean_tokens, method=method, square_tokens=square_tokens)
         if not (num_truncated or dropped):
             return size
         is_beyond = context_tokens is not None and longest > context_tokens
@@ -132,8 +148,8 @@ class DataSize:
     @property
     def evaluation_cost(self) -> float:
         """Cost of a token of `mean_tokens` that is only evaluated, in tokens that are trained."""
-        # Mean tokens count pairs by what they cost in training.
-        return 2 * FORWARD_COST / PAIR_COST if self.has_pairs else FORWARD_COST
+        # Mean tokens count by what they cost in training, of which a half is the backward pass.
+        return 1 - FORWARD_COST / TOKEN_COST[self.method]
 
     @property
     def mean_square(self) -> float:
@@ -171,8 +187,8 @@ class DataSize:
         return self.rows + sum(self.dropped.values())
 
     def check_method(self, place: str, method: Method) -> None:
-        """Check the rows by `check_pairs`."""
-        check_pairs(place, method, has_pairs=self.has_pairs)
+        """Check that a method learns from the rows, as the function `check_method`."""
+        check_method(place, method, self.method)
 
     def check_truncation(self, place: str, max_length: int, *, truncate: bool) -> None:
         """Refuse data that would lose too many ends: a model learns from ends where to stop.
@@ -248,20 +264,20 @@ class DataSize:
         """Return plain values; what is as by default is left out."""
         record: dict[str, Any] = {"rows": self.rows, "mean_tokens": self.mean_tokens}
         for one in fields(self)[2:]:
-            if value := getattr(self, one.name):
+            value = getattr(self, one.name)
+            if value and value != one.default:
                 record[one.name] = value.to_record() if isinstance(value, DataSize) else value
         return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Return the size that `to_record` wrote."""
-        validation = record.get("validation")
-        return cls(
-            **{
-                **record,
-                "validation": None if validation is None else cls.from_record(validation),
-            }
-        )
+        """Return the size that `to_record` wrote, also that of an earlier release."""
+        given = dict(record)
+        if given.pop("has_pairs", False):
+            given["method"] = "dpo"
+        if (validation := given.get("validation")) is not None:
+            given["validation"] = cls.from_record(validation)
+        return cls(**given)
 
 
 def job_notes(

@@ -65,7 +65,7 @@ class GenerationRequest:
 
         Of chats and pairs of answers it is the user's only message.
         """
-        if kind in (RowKind.CHAT, RowKind.PREFERENCE):
+        if kind.of_prompts is RowKind.CHAT:
             message = {"role": "user", "content": prompt}
             return cls(adapter=adapter, messages=(message,), params=params)
         return cls(adapter=adapter, prompt=prompt, params=params)

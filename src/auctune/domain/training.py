@@ -15,7 +15,8 @@ from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.domain.errors import InputError
 
 RateSchedule = Literal["constant", "linear", "cosine"]
-Method = Literal["supervised", "dpo"]
+Method = Literal["supervised", "dpo", "kto"]
+"""What is learnt: targets, which of two answers is preferred, or whether an answer is liked."""
 
 # Far above any real value, and small enough that sums of products remain finite.
 _MAX = 10**9
@@ -99,11 +100,15 @@ class TrainingConfig:
 
     method: Method = _parameter(  # noqa: RUF009 (its type is an alias)
         "supervised",
-        "what is learnt: the targets of rows, or by direct preference optimization (DPO) which of"
-        " two answers is preferred, from rows of pairs",
+        "what is learnt: the targets of rows; by direct preference optimization (DPO) which of two"
+        " answers is preferred; or by Kahneman-Tversky optimization (KTO) whether an answer is"
+        " liked",
     )
     beta: float = _parameter(
-        0.1, "how closely an adapter of method `dpo` keeps to its base", above=0, maximum=_MAX
+        0.1,
+        "how closely an adapter of method `dpo` or `kto` keeps to its base",
+        above=0,
+        maximum=_MAX,
     )
     epochs: int = _parameter(1, "passes over the data", minimum=1, maximum=_MAX)
     rank: int = _parameter(8, "rank of the adapter", minimum=1, maximum=4096, is_shown=True)
@@ -171,7 +176,11 @@ class TrainingConfig:
         for name, parameter in PARAMETERS.items():
             parameter.check(getattr(self, name))
         if self.method == "supervised" and self.beta != PARAMETERS["beta"].default:
-            raise InputError("beta", "is set for method 'supervised'", 'method = "dpo" beside it')
+            expected = 'method = "dpo" or method = "kto" beside it'
+            raise InputError("beta", "is set for method 'supervised'", expected)
+        if self.method == "kto" and self.batch_size == 1:
+            # Another row's answer in the batch tells how far the adapter is from its base.
+            raise InputError("batch_size", "is 1 for method 'kto'", "2 or more")
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters by name, without what a subclass adds."""

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from auctune.datasets import find_kind
 from auctune.domain import InputError
-from auctune.domain.dataset import DEFAULT_MAX_LENGTH, find_kind
+from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.domain.evaluation import Answer, Evaluation
 from auctune.domain.generation import (
     AnswerEnd,

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import TypeAdapter
 
+from auctune.datasets import read_dataset
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
-from auctune.domain.dataset import read_dataset
 from auctune.domain.money import ZERO
 from auctune.engine.journal import read_journal
 from auctune.engine.spot.job import SpotFolder, train_job

@@ -6,6 +6,8 @@ TRL and transformers. Else the assistant's messages are found in the rendered te
 - A message begins after what the template puts where the model is to begin writing; where the
   template shows it in another way, at its words, or at the spaces before them, which the model then
   has to write itself (Llama 2).
+- What was thought before it (`reasoning_content`) is given to the template under the key that it
+  knows, else within `<think>` before the words, if the template knows that.
 - It ends with its words, and one with calls of tools where the chat up to it ends when rendered
   alone. The special token that ends the turn belongs to it, with blanks in between.
 
@@ -27,8 +29,19 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from auctune.domain.dataset import is_context
 from auctune.domain.errors import InputError
-from auctune.train.chat_layout import MarkedChat, MessageSpans, NotShownError, Span
-from auctune.train.control_tokens import ControlTokens, strings_of, unused_characters
+from auctune.train.chat_layout import (
+    REASONING_KEYS,
+    MarkedChat,
+    MessageSpans,
+    NotShownError,
+    Span,
+)
+from auctune.train.control_tokens import (
+    REASONING_TAGS,
+    ControlTokens,
+    strings_of,
+    unused_characters,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -190,7 +203,10 @@ class ChatTemplate:
         texts = "\0".join(strings_of([*messages, *tools]))
         characters = unused_characters(texts)
         breaker, anchor = next(characters), next(characters)
-        plain = [{key: one[key] for key in one if key != "weight"} for one in messages]
+        plain = [
+            _place_reasoning({key: one[key] for key in one if key != "weight"}, number, source)
+            for number, one in enumerate(messages)
+        ]
         if next(self._control.find(texts), None) is not None:
             plain, tools = self._control.protect((plain, tools), breaker)
         tools = list(tools)
@@ -375,6 +391,29 @@ class ChatTemplate:
 def _badly_marked(place: str, found: str) -> InputError:
     expected = "a chat template that marks what the assistant says ({% generation %})"
     return InputError(place, found, expected)
+
+
+def _place_reasoning(message: dict[str, Any], number: int, template: str) -> dict[str, Any]:
+    """Return a message with its `reasoning_content` where a template looks for it.
+
+    Raises:
+        InputError: if it looks nowhere.
+    """
+    thought = message.pop("reasoning_content", None)
+    if thought is None:
+        return message
+    for key in REASONING_KEYS:
+        if re.search(rf"\.{key}\b|['\"]{key}['\"]", template):
+            return {**message, key: thought}
+    if REASONING_TAGS[1] in template:
+        begin, end = REASONING_TAGS
+        words = f"\n\n{message['content']}" if message["content"] else ""
+        return {**message, "content": f"{begin}\n{thought.strip()}\n{end}{words}"}
+    raise InputError(
+        f"messages[{number}].reasoning_content",
+        "has no place in the base's chat template",
+        "rows without it, or a base whose chat template shows it",
+    )
 
 
 def _with_text(message: Message) -> Message:

@@ -29,6 +29,8 @@ Span = tuple[int, int]
 # A template may look for tags in contents, to split them: no mark must come between.
 _TAG = re.compile(r"</?[\w:.|-]+>|\[/?[A-Z_]+\]")
 _BLANKS = re.compile(r"\s*")
+REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+"""Keys of messages under which templates know what the assistant has thought."""
 _SHOWN_CHARACTERS = 60
 
 
@@ -90,8 +92,10 @@ class _Call:
 
 @dataclass(slots=True)
 class _Marked:
+    """A message: its texts in the order in which they are said, each with its key."""
+
     role: str
-    content: _Content
+    contents: list[tuple[str, _Content]] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
 
 
@@ -159,13 +163,20 @@ class MarkedChat:
             is_moved = index == 0 and one.role == "system"
             at = f"messages[{index}]"
             start, words, last_mark = position, [], position
-            parts: list[_Content | _Call] = [one.content, *one.calls]
-            for number, part in enumerate(parts):
-                if isinstance(part, _Content):
-                    omits = may_omit_reasoning and one.role == "assistant"
-                    new, last = found.content(part, start, f"{at}.content", one.role, omits=omits)
+            omits = may_omit_reasoning and one.role == "assistant"
+            parts: list[tuple[str, _Content | _Call]] = [
+                *one.contents,
+                *((f"tool_calls[{number}]", call) for number, call in enumerate(one.calls)),
+            ]
+            for key, part in parts:
+                # Rows have it under one key, whatever the template calls it.
+                where = f"{at}.{REASONING_KEYS[0] if key in REASONING_KEYS else key}"
+                if isinstance(part, _Call):
+                    new, last = found.call(part, start, where)
+                elif omits and key in REASONING_KEYS and not found.has(part):
+                    continue
                 else:
-                    new, last = found.call(part, start, f"{at}.tool_calls[{number - 1}]")
+                    new, last = found.content(part, start, where, one.role, omits=omits)
                 if new:
                     words += new
                     start, last_mark = max(end for _, end in new), max(last, last_mark)
@@ -194,26 +205,32 @@ class MarkedChat:
 
     def _mark_message(self, message: Message) -> dict[str, Any]:
         marked = dict(message)
-        texts = self._tags.split(message["content"]) if self._tags else [message["content"]]
-        if not any(one.strip() for one in texts[::2]):
-            texts = [message["content"]]
-        parts: list[tuple[str, str]] = []
-        content = ""
-        for number, text in enumerate(texts):
-            if number % 2 or not text.strip():
-                content += text
-                if number % 2:
-                    parts.append((text, ""))
-            else:
-                with_mark, mark = self._mark(text)
-                content += with_mark
-                parts.append((text.strip(), mark))
-        marked["content"] = content
-        blanks = message["content"][len(message["content"].rstrip()) :]
-        self._parts.append(_Marked(message["role"], _Content(tuple(parts), blanks)))
+        self._parts.append(_Marked(message["role"]))
+        for key in (*REASONING_KEYS, "content"):
+            if key in message:
+                marked[key], content = self._mark_content(message[key])
+                self._parts[-1].contents.append((key, content))
         if "tool_calls" in message:
             marked["tool_calls"] = [self._mark_call(one) for one in message["tool_calls"]]
         return marked
+
+    def _mark_content(self, text: str) -> tuple[str, _Content]:
+        """Return a text with marks, and its parts."""
+        texts = self._tags.split(text) if self._tags else [text]
+        if not any(one.strip() for one in texts[::2]):
+            texts = [text]
+        parts: list[tuple[str, str]] = []
+        content = ""
+        for number, one in enumerate(texts):
+            if number % 2 or not one.strip():
+                content += one
+                if number % 2:
+                    parts.append((one, ""))
+            else:
+                with_mark, mark = self._mark(one)
+                content += with_mark
+                parts.append((one.strip(), mark))
+        return content, _Content(tuple(parts), text[len(text.rstrip()) :])
 
     def _mark_call(self, call: Message) -> dict[str, Any]:
         function = call["function"]
@@ -253,6 +270,10 @@ class _Places:
         self._text = text
         self._places = places
         self._all = sorted(place for found in places.values() for place in found)
+
+    def has(self, content: _Content) -> bool:
+        """Return whether a text is shown anywhere."""
+        return any(mark in self._places for _, mark in content.parts if mark)
 
     def content(
         self, content: _Content, start: int, place: str, role: str, *, omits: bool

@@ -6,6 +6,7 @@
 | completion | start, prompt, completion, end | completion and end |
 | chat | the tokenizer's chat template, else `ROLE: CONTENT` lines | the assistant's messages |
 | preference | as two chats, with the one answer and with the other | the answers |
+| unpaired preference | as a chat | the answer |
 
 `start` is whatever the tokenizer itself puts before a text (nothing for GPT-2, <s> for Llama),
 `end` its end-of-text token. auctune.train.chat says which part of a chat by template is the
@@ -21,14 +22,14 @@ to other questions.
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.domain.data_size import PAIR_COST, DataSize
+from auctune.domain.data_size import TOKEN_COST, DataSize
 from auctune.domain.dataset import (
     CAUSE_WORDS,
     CUT_CAUSES,
@@ -39,6 +40,7 @@ from auctune.domain.dataset import (
     is_context,
 )
 from auctune.domain.errors import InputError
+from auctune.domain.training import Method
 from auctune.train.control_tokens import ControlTokens, unused_characters
 
 if TYPE_CHECKING:
@@ -64,11 +66,13 @@ class TokenizedRow:
             predicted from those before it, the first never is.
         second: place where the chat with the worse answer begins, in the tokens of a pair; 0 of a
             row that is no pair.
+        rating: 1 of an answer that is liked, -1 of one that is not; 0 of other rows.
     """
 
     input_ids: NDArray[np.int64]
     labels: NDArray[np.int64]
     second: int = 0
+    rating: int = 0
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -114,18 +118,16 @@ class TokenizedDataSet:
         return sum(row.num_trained_tokens for row in self.rows)
 
     @cached_property
-    def has_pairs(self) -> bool:
-        """Return whether the rows are pairs of a better and a worse answer."""
-        return len(self.rows) > 0 and self.rows[0].second > 0
+    def method(self) -> Method:
+        """The method that learns from such rows."""
+        if len(self.rows) == 0:
+            return "supervised"
+        return "dpo" if self.rows[0].second else "kto" if self.rows[0].rating else "supervised"
 
     @property
     def mean_tokens(self) -> float:
         """Tokens of a row on average as they count in time: what converts samples into tokens."""
-        return self.num_tokens / len(self.rows) * self._token_cost
-
-    @property
-    def _token_cost(self) -> float:
-        return token_cost(RowKind.PREFERENCE if self.has_pairs else RowKind.TEXT)
+        return self.num_tokens / len(self.rows) * TOKEN_COST[self.method]
 
     def check_rows(self, max_length: int, context_tokens: int | None = None) -> None:
         """Check that there is a row to train on.
@@ -150,8 +152,8 @@ class TokenizedDataSet:
             dropped,
             self.longest,
             context_tokens,
-            has_pairs=self.has_pairs,
-            square_tokens=self.square_tokens / len(self) * self._token_cost,
+            method=self.method,
+            square_tokens=self.square_tokens / len(self) * TOKEN_COST[self.method],
         )
 
     @cached_property
@@ -164,16 +166,9 @@ class TokenizedDataSet:
             total.update(row.labels.astype("<i8").tobytes())
             if row.second:
                 total.update(row.second.to_bytes(8, "little"))
+            if row.rating:
+                total.update(b"liked" if row.rating > 0 else b"not liked")
         return total.hexdigest()
-
-
-def token_cost(kind: RowKind) -> float:
-    """Return the time that a token of a row takes, over that of one of a text.
-
-    The base reads a pair too, without an adapter: a forward pass, which is about half of a training
-    pass, as no weight of the base has a gradient.
-    """
-    return PAIR_COST if kind is RowKind.PREFERENCE else 1.0
 
 
 def tokenize(
@@ -203,19 +198,35 @@ def tokenize_chunk(
     rows: list[TokenizedRow] = []
     dropped: dict[int, DropCause] = {}
     num_truncated = longest = 0
-    for index, pieces in enumerate(_pieces(dataset, tokenizer)):
-        parts = [_truncate(piece, max_length) for piece in pieces]
+    for index, pieces in enumerate(row_pieces(dataset, tokenizer)):
         length = max(len(ids) for ids, _ in pieces)
         longest = max(longest, length)
-        cut = [n for n, part in enumerate(parts) if not part.num_trained_tokens]
-        if cut:
-            dropped[first + index] = _drop_cause(dataset.rows[index], pieces[cut[0]])
-        elif len(parts) == 2 and np.array_equal(parts[0].input_ids, parts[1].input_ids):
-            dropped[first + index] = DropCause.SAME_ANSWERS
+        row = cut_row(dataset.rows[index], pieces, max_length)
+        if isinstance(row, DropCause):
+            dropped[first + index] = row
         else:
-            rows.append(parts[0] if len(parts) == 1 else join_pair(*parts))
+            rows.append(row)
             num_truncated += length > max_length
     return TokenizedDataSet(tuple(rows), dropped, num_truncated, longest)
+
+
+def cut_row(row: Mapping[str, Any], pieces: Pieces, max_length: int) -> TokenizedRow | DropCause:
+    """Return a row as it is trained on, or why it is dropped.
+
+    Args:
+        row: as `DataSet` has it.
+        pieces: its tokens, at any length.
+        max_length: of each piece at most.
+    """
+    parts = [_truncate(piece, max_length) for piece in pieces]
+    for piece, part in zip(pieces, parts, strict=True):
+        if not part.num_trained_tokens:
+            return _drop_cause(row, piece)
+    if len(parts) == 1:
+        return replace(parts[0], rating=1 if row["label"] else -1) if "label" in row else parts[0]
+    if np.array_equal(parts[0].input_ids, parts[1].input_ids):
+        return DropCause.SAME_ANSWERS
+    return join_pair(*parts)
 
 
 def _drop_cause(row: Mapping[str, Any], piece: Piece) -> DropCause:
@@ -275,7 +286,7 @@ def chat_prompt_tokens(
         from auctune.train.chat import ChatTemplate
 
         return ChatTemplate(tokenizer).prompt(messages, tools)
-    _refuse_tools(messages, tools)
+    _refuse_unshown(messages, tools)
     ids, _ = _plain_chat(messages, tokenizer, _ControlFree(tokenizer))
     return ids + list(tokenizer("assistant:", add_special_tokens=False)["input_ids"])
 
@@ -305,6 +316,15 @@ def join_pair(better: TokenizedRow, worse: TokenizedRow) -> TokenizedRow:
     )
 
 
+def mismatch(row: TokenizedRow, other: TokenizedRow, max_length: int) -> TokenizedRow:
+    """Return a row's prompt with another row's answer, both of which end with their answers."""
+    begin, answer = (int(np.argmax(one.labels != IGNORE_INDEX)) for one in (row, other))
+    return TokenizedRow(
+        np.concatenate([row.input_ids[:begin], other.input_ids[answer:]])[:max_length],
+        np.concatenate([row.labels[:begin], other.labels[answer:]])[:max_length],
+    )
+
+
 def split_pair(row: TokenizedRow) -> tuple[TokenizedRow, TokenizedRow]:
     """Return the row with the better answer of a pair, and that with the worse one."""
     first, second = slice(None, row.second), slice(row.second, None)
@@ -314,7 +334,12 @@ def split_pair(row: TokenizedRow) -> tuple[TokenizedRow, TokenizedRow]:
     )
 
 
-def _pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Pieces]:
+def row_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Pieces]:
+    """Yield the tokens of each row, at any length.
+
+    Raises:
+        InputError: if a row does not fit the tokenizer's chat template.
+    """
     if dataset.kind is not RowKind.PREFERENCE:
         yield from ((piece,) for piece in _PIECES[dataset.kind](dataset, tokenizer))
         return
@@ -322,8 +347,8 @@ def _pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[
     for index, row in enumerate(dataset.rows):
         rest = {key: value for key, value in row.items() if key not in OUTPUT_KEYS}
         chats = tuple(rest | {"messages": [*row["messages"], row[key]]} for key in OUTPUT_KEYS)
-        line = dataset.lines[index : index + 1] * len(chats)
-        yield tuple(_chat_pieces(DataSet(RowKind.CHAT, chats, line), tokenizer))
+        places = dataset.places[index : index + 1] * len(chats)
+        yield tuple(_chat_pieces(DataSet(RowKind.CHAT, chats, places), tokenizer))
 
 
 def _text_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iterator[Piece]:
@@ -369,7 +394,7 @@ def _chat_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iter
         texts = _ControlFree(tokenizer)
         for index, row in enumerate(dataset.rows):
             try:
-                _refuse_tools(row["messages"], row.get("tools", ()))
+                _refuse_unshown(row["messages"], row.get("tools", ()))
                 yield _plain_chat(row["messages"], tokenizer, texts)
             except InputError as error:
                 raise error.within(dataset.place(index)) from None
@@ -382,12 +407,16 @@ def _chat_pieces(dataset: DataSet, tokenizer: "PreTrainedTokenizerBase") -> Iter
         yield template.tokenize(row["messages"], row.get("tools", ()), dataset.place(index))
 
 
-def _refuse_tools(
+def _refuse_unshown(
     messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
 ) -> None:
     if tools or any("tool_calls" in one or one["role"] == "tool" for one in messages):
         expected = "messages without tools, or a base whose chat template knows them"
         raise InputError("messages", "has tools, and the base no chat template", expected)
+    if any("reasoning_content" in one for one in messages):
+        expected = "messages without it, or a base whose chat template shows it"
+        found = "has reasoning_content, and the base no chat template"
+        raise InputError("messages", found, expected)
 
 
 class _ControlFree:
@@ -447,4 +476,5 @@ _PIECES = {
     RowKind.TEXT: _text_pieces,
     RowKind.COMPLETION: _completion_pieces,
     RowKind.CHAT: _chat_pieces,
+    RowKind.UNPAIRED: _chat_pieces,
 }

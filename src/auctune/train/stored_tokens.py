@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 # To be raised with every change of this format, and of the rules of auctune.train.rows.
-ROW_RULES = 4
+ROW_RULES = 5
 ROW_LIBRARIES = ("transformers", "tokenizers", "jinja2")
 """Libraries whose releases may tokenize a row in another way."""
 # Of the newest .npz of a file.
@@ -76,7 +76,7 @@ class TokenBlock:
         ids: of all tokens, row after row, int32.
         is_target: whether each token is a target of the loss.
         lengths: tokens of each row, int64.
-        seconds: as of `TokenizedRow`, of each row, int64.
+        seconds, ratings: as of `TokenizedRow`, of each row, int64 and int8.
         dropped, num_truncated, longest: as of `TokenizedDataSet`.
     """
 
@@ -84,6 +84,7 @@ class TokenBlock:
     is_target: NDArray[np.bool_]
     lengths: NDArray[np.int64]
     seconds: NDArray[np.int64]
+    ratings: NDArray[np.int8]
     dropped: Mapping[int, DropCause]
     num_truncated: int
     longest: int
@@ -99,6 +100,7 @@ def join_blocks(blocks: list[TokenBlock]) -> TokenBlock:
         np.concatenate([block.is_target for block in blocks]),
         np.concatenate([block.lengths for block in blocks]),
         np.concatenate([block.seconds for block in blocks]),
+        np.concatenate([block.ratings for block in blocks]),
         dropped,
         sum(block.num_truncated for block in blocks),
         max(block.longest for block in blocks),
@@ -225,6 +227,7 @@ class TokenWriter:
             "is_target": block.is_target,
             "lengths": block.lengths,
             "seconds": block.seconds,
+            "ratings": block.ratings,
             "dropped": places,
             "causes": np.array(causes, np.uint8),
             "counts": np.array([block.num_truncated, block.longest], np.int64),
@@ -292,13 +295,15 @@ def _read_block(archive: zipfile.ZipFile, index: int) -> TokenBlock:
         is_target=read("is_target"),
         lengths=read("lengths"),
         seconds=read("seconds"),
+        ratings=read("ratings"),
         dropped=dict(zip(read("dropped").tolist(), causes, strict=True)),
         num_truncated=num_truncated,
         longest=longest,
     )
-    num_rows = len(block.lengths)
-    if not len(block.ids) == len(block.is_target) == block.lengths.sum() or num_rows != len(
-        block.seconds
+    num_tokens, num_rows = block.lengths.sum(), len(block.lengths)
+    if not (
+        len(block.ids) == len(block.is_target) == num_tokens
+        and len(block.seconds) == len(block.ratings) == num_rows
     ):
         raise ValueError(f"the arrays of block {index} differ in length")
     return block

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.domain.dataset import OUTPUT_KEYS, DataSet, DropCause, RowKind, iterate_rows
+from auctune.datasets import FileRow, dataset_of, iterate_rows
+from auctune.domain.dataset import OUTPUT_KEYS, DataSet, DropCause, RowKind
 from auctune.domain.errors import InputError
 from auctune.train.rows import IGNORE_INDEX, TokenizedDataSet, TokenizedRow, tokenize_chunk
 from auctune.train.stored_tokens import (
@@ -40,7 +41,7 @@ class CompactRows(Sequence[TokenizedRow]):
         ids: of all tokens, row after row, int32.
         is_target: whether each token is a target of the loss.
         ends: where each row ends in them, int64.
-        seconds: as of `TokenizedRow`, of each row, int64.
+        seconds, ratings: as of `TokenizedRow`, of each row, int64 and int8.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class CompactRows(Sequence[TokenizedRow]):
         is_target: NDArray[np.bool_],
         ends: NDArray[np.int64],
         seconds: NDArray[np.int64],
+        ratings: NDArray[np.int8],
     ) -> None:
-        self._ids, self._is_target, self._ends, self._seconds = ids, is_target, ends, seconds
+        self._ids, self._is_target, self._ends = ids, is_target, ends
+        self._seconds, self._ratings = seconds, ratings
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -66,7 +69,7 @@ class CompactRows(Sequence[TokenizedRow]):
         begin, end = self._ends[place - 1] if place else 0, self._ends[place]
         ids = self._ids[begin:end].astype(np.int64)
         labels = np.where(self._is_target[begin:end], ids, IGNORE_INDEX)
-        return TokenizedRow(ids, labels, int(self._seconds[place]))
+        return TokenizedRow(ids, labels, int(self._seconds[place]), int(self._ratings[place]))
 
 
 def tokenize_file(
@@ -116,18 +119,16 @@ def tokenize_file(
 
 def _chunks(path: Path, place: str, max_row_characters: int | None) -> Iterator[DataSet]:
     """Yield the rows of a file in chunks, each tokenized in about a quarter of a second."""
-    rows: list[dict[str, Any]] = []
-    lines: list[int] = []
+    chunk: list[FileRow] = []
     characters = 0
-    for line, kind, row in iterate_rows(path, place, max_row_characters=max_row_characters):
-        rows.append(row)
-        lines.append(line)
-        characters += _num_characters(row)
-        if characters >= _CHUNK_CHARACTERS or len(rows) >= _CHUNK_ROWS:
-            yield DataSet(kind, tuple(rows), tuple(lines))
-            rows, lines, characters = [], [], 0
-    if rows:
-        yield DataSet(kind, tuple(rows), tuple(lines))
+    for row in iterate_rows(path, place, max_row_characters=max_row_characters):
+        chunk.append(row)
+        characters += _num_characters(row.values)
+        if characters >= _CHUNK_CHARACTERS or len(chunk) >= _CHUNK_ROWS:
+            yield dataset_of(chunk)
+            chunk, characters = [], 0
+    if chunk:
+        yield dataset_of(chunk)
 
 
 def _num_characters(row: dict[str, Any]) -> int:
@@ -135,7 +136,10 @@ def _num_characters(row: dict[str, Any]) -> int:
     if "messages" in row:
         messages = [*row["messages"], *(row[key] for key in OUTPUT_KEYS if key in row)]
         # Calls and tools are objects, of which the text is about as long.
-        others = [row.get("tools", ""), *(one.get("tool_calls", "") for one in messages)]
+        others = [
+            row.get("tools", ""),
+            *(one.get(key, "") for one in messages for key in ("tool_calls", "reasoning_content")),
+        ]
         return sum(len(one["content"]) for one in messages) + sum(len(str(o)) for o in others)
     return sum(map(len, row.values()))
 
@@ -150,6 +154,7 @@ def block_of(chunk: TokenizedDataSet) -> TokenBlock:
         np.concatenate(is_target) if is_target else np.empty(0, np.bool_),
         np.array([len(row) for row in rows], np.int64),
         np.array([row.second for row in rows], np.int64),
+        np.array([row.rating for row in rows], np.int8),
         chunk.dropped,
         chunk.num_truncated,
         chunk.longest,
@@ -214,7 +219,8 @@ class FileTokenizer:
     def _joined(self) -> TokenizedDataSet:
         whole = join_blocks(self._blocks)
         self._blocks = []
-        rows = CompactRows(whole.ids, whole.is_target, np.cumsum(whole.lengths), whole.seconds)
+        ends = np.cumsum(whole.lengths)
+        rows = CompactRows(whole.ids, whole.is_target, ends, whole.seconds, whole.ratings)
         return TokenizedDataSet(rows, whole.dropped, whole.num_truncated, whole.longest)
 
 

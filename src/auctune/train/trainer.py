@@ -229,7 +229,7 @@ class MultiLoraTrainer:
         try:
             self.loop.devices.add(weights)
             task = TrainingTask(job, weights, data, validation, kept_epochs=self._kept_epochs)
-            if found is None or task.rows.has_pairs:
+            if found is None or task.rows.has_preferences:
                 task.rows.factory.load_start(self.base.digest, job.start_from)
             if found is not None:
                 checkpoint, _, damaged = found

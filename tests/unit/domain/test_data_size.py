@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import CUT_CAUSES, DropCause
 
 COUNT = st.integers(0, 40)
+METHODS: st.SearchStrategy[Any] = st.sampled_from(["supervised", "dpo", "kto"])
 SIZES = st.builds(
     lambda rows, num_truncated, dropped, longest, context, validation: DataSize(
         rows=rows + num_truncated,
@@ -72,8 +75,7 @@ WORK = st.builds(
     lambda rows, tokens, validation: DataSize(rows, tokens, validation=validation),
     st.integers(1, 40),
     st.floats(1.0, 500.0),
-    st.none()
-    | st.builds(DataSize, st.integers(1, 4000), st.floats(1.0, 500.0), has_pairs=st.booleans()),
+    st.none() | st.builds(DataSize, st.integers(1, 4000), st.floats(1.0, 500.0), method=METHODS),
 )
 EPOCHS = st.integers(1, 5)
 
@@ -85,7 +87,7 @@ def test_work_is_that_of_training_and_half_of_the_validation_tokens(
     tokens = size.rows * size.mean_tokens
     if size.validation is not None:
         # The tokens of pairs count one and a half, for training; two forward passes are one token.
-        share = 1 / 1.5 if size.validation.has_pairs else 0.5
+        share = {"supervised": 0.5, "dpo": 1 / 1.5, "kto": 0.8}[size.validation.method]
         tokens += share * size.validation.rows * size.validation.mean_tokens
     found = size.samples(epochs, sample_tokens)
     assert found == pytest.approx(epochs * tokens / sample_tokens)

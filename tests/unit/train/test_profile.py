@@ -11,9 +11,9 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
+from auctune.datasets import read_dataset
 from auctune.device_profile import Mix, SweepPoint
 from auctune.domain import InputError
-from auctune.domain.dataset import read_dataset
 from auctune.train.base import (
     Base,
     default_modules,

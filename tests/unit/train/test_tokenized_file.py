@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
+from auctune.datasets import read_dataset
 from auctune.domain import InputError
-from auctune.domain.dataset import read_dataset
 from auctune.engine.data.examiner import Examiner
 from auctune.train import stored_tokens, tokenized_file
 from auctune.train.rows import TokenizedDataSet, tokenize

@@ -7,12 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from auctune.datasets.files import iterate_texts
 from auctune.domain import InputError
-from auctune.domain.data_size import DataSize
-from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, RowKind, iterate_lines
+from auctune.domain.data_size import TOKEN_COST, DataSize, method_of
+from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, RowKind
 from auctune.engine.messages.data import Appraisal, DataFacts, Offer
 from auctune.engine.vendors import RepairVendor
-from auctune.train.rows import TokenizedDataSet, token_cost
+from auctune.train.rows import TokenizedDataSet
 from auctune.train.stored_tokens import TokenWriter, is_stored
 from auctune.train.tokenized_file import block_of, tokenize_file
 
@@ -82,11 +83,12 @@ class Examiner:
             dropped.update(map(str, chunk.dropped.values()))
             keep(chunk)
         assert kind is not None
+        cost = TOKEN_COST[method_of(kind)]
         return DataFacts(
             kind=kind,
             rows=num_rows,
-            mean_tokens=num_tokens / num_rows * token_cost(kind),
-            square_tokens=square_tokens / num_rows * token_cost(kind),
+            mean_tokens=num_tokens / num_rows * cost,
+            square_tokens=square_tokens / num_rows * cost,
             num_truncated=num_truncated,
             longest=longest,
             dropped=dict(dropped),
@@ -105,16 +107,16 @@ class Examiner:
         return Appraisal(size, tuple(self._offers(path, place, max_length, vendors)))
 
     def raw_size(self, path: Path, place: str, max_length: int) -> DataSize:
-        """How much a data set is that is to be repaired: every line a row of its own text.
+        """How much a data set is that is to be repaired: every row counts by its own text.
 
         Raises:
             InputError: if it cannot be read, or has no rows.
         """
         limit = self._length(max_length)
         num_rows = num_tokens = square_tokens = 0
-        for _, line in iterate_lines(path, place, errors="replace"):
+        for _, text in iterate_texts(path, place, errors="replace"):
             num_rows += 1
-            tokens = min(limit, self._num_tokens(line))
+            tokens = min(limit, self._num_tokens(text))
             num_tokens += tokens
             square_tokens += tokens**2
         if not num_rows:
@@ -122,11 +124,11 @@ class Examiner:
         mean, square = num_tokens / num_rows, square_tokens / num_rows
         return DataSize(num_rows, max(1.0, mean), square_tokens=max(1.0, square))
 
-    def _num_tokens(self, line: str) -> int:
-        """Return the tokens of a raw line; of a long one its bytes, which are not fewer."""
-        if len(line) > self.max_row_characters:
-            return len(line.encode())
-        return len(self.tokenizer(line, verbose=False)["input_ids"])
+    def _num_tokens(self, text: str) -> int:
+        """Return the tokens of a raw row; of a long one its bytes, which are not fewer."""
+        if len(text) > self.max_row_characters:
+            return len(text.encode())
+        return len(self.tokenizer(text, verbose=False)["input_ids"])
 
     def _length(self, max_length: int) -> int:
         return min(max_length, self.context_tokens or max_length)

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from auctune.datasets import read_dataset
 from auctune.domain import InputError
 from auctune.domain.base_name import BaseDtype, resolve_base
-from auctune.domain.data_size import check_pairs
-from auctune.domain.dataset import DataSet, RowKind, read_dataset
+from auctune.domain.data_size import check_method, method_of
+from auctune.domain.dataset import DataSet
 from auctune.edge.eris import ErisPlayer
 from auctune.edge.job import EdgeJob
 from auctune.edge.prices import ErisParams
@@ -108,7 +109,7 @@ class EdgeTraining:
         if not self.are_uploads and not Path(self.validation).is_file():
             raise InputError(place, f"there is no file {self.validation!r}", "a file of rows")
         data = read_dataset(Path(self.validation), place)
-        check_pairs(place, self.config.method, has_pairs=data.kind is RowKind.PREFERENCE)
+        check_method(place, self.config.method, method_of(data.kind))
         return data
 
 

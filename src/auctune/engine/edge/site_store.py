@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from auctune.datasets import read_dataset
 from auctune.domain import InputError
-from auctune.domain.data_size import check_pairs
-from auctune.domain.dataset import DataSet, RowKind, read_dataset
+from auctune.domain.data_size import check_method, method_of
+from auctune.domain.dataset import DataSet
 from auctune.engine.elastic.errors import failed_message
 from auctune.engine.elastic.gradient_worker import dump_rows
 from auctune.engine.messages.base import Ready, Stop
@@ -69,7 +70,7 @@ def _read(request: ReadRows) -> RowsRead:
         file.write(content)
         file.flush()
         chunks = cut_chunks(Path(file.name), site, request.num_chunks, request.seed, place)
-    check_pairs(place, request.method, has_pairs=chunks[0].kind is RowKind.PREFERENCE)
+    check_method(place, request.method, method_of(chunks[0].kind))
     return RowsRead(
         sha256=sha256,
         num_rows=sum(map(len, chunks)),

@@ -113,9 +113,9 @@ class Appraiser:
             of_validation.check_method(named, job.method)
             of_validation.check_truncation(named, job.max_length, truncate=entry.truncate)
         if entry.repair:
-            if job.method == "dpo":
-                expected = "false: no vendor repairs pairs"
-                raise InputError("repair", "is true for method 'dpo'", expected)
+            if job.method != "supervised":
+                expected = "false: no vendor repairs preferences"
+                raise InputError("repair", f"is true for method {job.method!r}", expected)
             raw = self.examiner.appraise(data, place, job.max_length, self.vendors)
             for offer in raw.offers:
                 repaired = offer.facts.size
@@ -148,7 +148,7 @@ class Appraiser:
         try:
             return self.size(data, place, job.max_length)
         except RepairableError as error:
-            if not self.vendors or job.method == "dpo":
+            if not self.vendors or job.method != "supervised":
                 raise
             hint = f"{error.expected} (or repair = true, and a vendor repairs it)"
             raise InputError(error.place, error.found, hint) from None
@@ -190,7 +190,7 @@ def _task(
             profile.task_memory_gb(
                 training.rank,
                 training.target_modules,
-                keeps_start=training.method == "dpo" and training.start_from is not None,
+                keeps_start=training.method != "supervised" and training.start_from is not None,
             )
             for profile in profiles.values()
         ),

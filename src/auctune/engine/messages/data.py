@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from auctune.domain import Quote
-from auctune.domain.data_size import DataSize
+from auctune.domain.data_size import DataSize, method_of
 from auctune.domain.dataset import RowKind
 from auctune.domain.start_adapter import StartAdapter
 from auctune.engine.messages.base import Alive, Failed, Ready, Response, Stop, WorkerMessages
@@ -51,7 +51,7 @@ class DataFacts:
             self.dropped,
             self.longest,
             self.context_tokens,
-            has_pairs=self.kind is RowKind.PREFERENCE,
+            method=method_of(self.kind),
             square_tokens=self.square_tokens,
         )
 

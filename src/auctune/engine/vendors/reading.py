@@ -1,6 +1,7 @@
 """Reads the rows of a file that claims to be JSONL, whatever its bytes are.
 
-A file that is one JSON array, as many data sets are published, counts as one row per element.
+A file that is one JSON array, as many data sets are published, counts as one row per element. Rows
+of CSV and Parquet are read as they are trained on.
 Broken JSON is repaired where that needs no guess at its content: control characters in strings,
 stray text around the object, trailing commas, an object encoded twice, and Python literals (single
 quotes, True, None), also mixed with JSON's words. An object that is cut off is not repaired: what
@@ -16,8 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.domain import InputError
-from auctune.domain.dataset import NUM_HEAD_BYTES, UTF8, find_encoding
+from auctune.datasets.files import (
+    NUM_HEAD_BYTES,
+    UTF8,
+    find_encoding,
+    find_form,
+    iterate_texts,
+    unpack,
+)
 
 MAX_DEPTH = 50
 # Python's parser needs a hundred times the memory of its source.
@@ -55,16 +62,13 @@ def read_raw_rows(path: Path) -> list[RawRow]:
     The file is held in memory: the kind of most rows is known only when all were read.
 
     Raises:
-        InputError: if the file cannot be read, or is packed.
+        InputError: if the file cannot be read.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            path.name, f"cannot be read ({error.strerror})", "a readable data set"
-        ) from None
-    encoding = find_encoding(data[:NUM_HEAD_BYTES], path.name)
-    lines = list(_decode_lines(data, encoding))
+    if not find_form(path, path.name).is_json:
+        rows = iterate_texts(path, path.name)
+        return [RawRow(int(where.split()[1]), text, recoded=False) for where, text in rows]
+    data = unpack(path, path.name)
+    lines = list(_decode_lines(data, find_encoding(data[:NUM_HEAD_BYTES])))
     return _split_array(lines) or [row for row in lines if row.text.strip("\ufeff \t\r\n\f\v")]
 
 

@@ -2,8 +2,8 @@
 
 | kind | read from |
 | --- | --- |
-| chat | messages, conversations, conversation, turns, dialogue: lists of {role or from, content or value or text}; content as a text or as parts {"type": "text", "text"} |
-| completion | prompt, instruction (with input or context), question, query, input, problem, with completion, output, response, answer, target, solution |
+| chat | messages, conversations, conversation, turns, dialogue: lists of {role or from, content or value or text}; content as a text or as parts {"type": "text", "text"}; instruction (with input or context), with the names of answers below |
+| completion | prompt, question, query, input, problem, with completion, output, response, answer, target, solution |
 | text | text, content, document, body, or a bare string |
 """  # noqa: E501 (a table's row cannot be broken)
 
@@ -11,15 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auctune.domain.dataset import (
-    CALL_KEYS,
-    OUTPUT_KEYS,
-    TOOL_KEYS,
-    RowKind,
-    find_unsupported,
-    find_unsupported_in_message,
-    is_absent,
-)
+from auctune.datasets.checks import CALL_KEYS, TOOL_KEYS, find_unsupported_in_message, is_absent
+from auctune.domain.dataset import OUTPUT_KEYS, RowKind
 
 CHAT_KEYS = ("messages", "conversations", "conversation", "turns", "dialogue")
 PROMPT_KEYS = ("prompt", "instruction", "question", "query", "problem", "input")
@@ -74,7 +67,7 @@ def unsupported_part(value: object) -> str | None:
     row = _lower_keys(value)
     turns = [turn for key in CHAT_KEYS if isinstance(row.get(key), list) for turn in row[key]]
     messages = [turn for turn in turns if isinstance(turn, Mapping)]
-    found = (find_unsupported(row), *map(find_unsupported_in_message, messages))
+    found = tuple(map(find_unsupported_in_message, messages))
     found += (
         _answers(row),
         _used_tools(row),
@@ -85,14 +78,17 @@ def unsupported_part(value: object) -> str | None:
 
 
 def _answers(row: Mapping[str, Any]) -> str | None:
-    # Which of two answers is better is not to be guessed at.
-    key = next((key for key in OUTPUT_KEYS if not is_absent(row.get(key))), None)
+    # Which answer is better, or liked, is not to be guessed at.
+    keys = (*OUTPUT_KEYS, "chosen", "rejected")
+    key = next((key for key in keys if not is_absent(row.get(key))), None)
+    if isinstance(row.get("label"), bool):
+        key = "label"
     return f"{key} in a row to repair" if key else None
 
 
 def _used_tools(values: Mapping[Any, Any]) -> str | None:
     # They are trained on as they are; of a row that must be repaired, another shape is not known.
-    keys = (*TOOL_KEYS, *CALL_KEYS, "tool_call_id")
+    keys = (*TOOL_KEYS, *CALL_KEYS, "tool_call_id", "reasoning_content")
     found = next((key for key in keys if not is_absent(values.get(key))), None)
     is_result = values.get("role") in ("tool", "function")
     return f"{found or 'a result of a tool'} in a row to repair" if found or is_result else None
@@ -164,6 +160,11 @@ def _shape_completion(row: Mapping[str, object]) -> ShapedRow | None:
     system = _first_text(row, SYSTEM_KEYS)
     if prompt_key == "prompt":
         contexts = []
+    if prompt_key == "instruction":
+        # As auctune.datasets.forms reads it.
+        asked = "\n\n".join(part for part in (prompt, *contexts) if part and part.strip())
+        texts = (("user", asked), ("assistant", completion))
+        return ShapedRow(RowKind.CHAT, ((("system", system),) if system else ()) + texts)
     parts = [part for part in (system, prompt, *contexts) if part and part.strip()]
     joined = "\n\n".join(parts) if len(parts) > 1 else prompt
     if not {"prompt", "completion"} <= row.keys() and joined.strip():

@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 import structlog
 
+from auctune.datasets.files import find_form
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
@@ -138,6 +139,10 @@ class DatasetInspector:
         self, path: Path, vendors: Sequence[ExternalVendor]
     ) -> tuple[VendorOffer, ...]:
         leave_gate()
+        # Vendors are promised JSON: files of other forms are not theirs.
+        form = await in_thread(find_form, path, "training_file") if vendors else None
+        if form is None or not form.is_json or form.packing:
+            return ()
         return await quote_external(vendors, path, QUOTE_SECONDS, self._clock)
 
 
@@ -268,7 +273,7 @@ class TrainingData:
         try:
             size = await self._sizes.size(file, training.max_length, "training_file")
         except RepairableError as error:
-            if not self._inspector.has_vendors or training.method == "dpo":
+            if not self._inspector.has_vendors or training.method != "supervised":
                 raise
             expected = f"{error.expected}; or market.repair (--repair), to have a vendor repair it"
             raise InputError(error.place, error.found, expected) from None

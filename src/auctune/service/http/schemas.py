@@ -63,8 +63,8 @@ class HyperparametersUsed(BaseModel):
     learning_rate_multiplier: float
 
 
-class DpoHyperparametersUsed(HyperparametersUsed):
-    """The same of a job of direct preference optimization."""
+class PreferenceHyperparametersUsed(HyperparametersUsed):
+    """The same of a job that learns from preferences."""
 
     beta: float
 
@@ -75,18 +75,19 @@ class SupervisedUsed(BaseModel):
     hyperparameters: HyperparametersUsed
 
 
-class DpoUsed(BaseModel):
-    """Settings of direct preference optimization."""
+class PreferenceUsed(BaseModel):
+    """Settings of direct preference optimization, or of Kahneman-Tversky optimization."""
 
-    hyperparameters: DpoHyperparametersUsed
+    hyperparameters: PreferenceHyperparametersUsed
 
 
 class MethodUsed(BaseModel):
     """Training method, and its settings under its name."""
 
-    type: Literal["supervised", "dpo"]
+    type: Literal["supervised", "dpo", "kto"]
     supervised: SupervisedUsed | None = None
-    dpo: DpoUsed | None = None
+    dpo: PreferenceUsed | None = None
+    kto: PreferenceUsed | None = None
 
 
 class PlannedCell(BaseModel):

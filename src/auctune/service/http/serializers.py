@@ -177,6 +177,6 @@ def checkpoint_id(checkpoint: JSON) -> str:
 
 
 def _method(training: Mapping[str, Any], used: Mapping[str, Any]) -> JSON:
-    if training["method"] == "dpo":
+    if training["method"] != "supervised":
         used = {**used, "beta": training["beta"]}
     return {"type": training["method"], training["method"]: {"hyperparameters": used}}

@@ -20,8 +20,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from auctune.datasets import read_chat
 from auctune.domain import InputError
-from auctune.domain.dataset import read_chat
 from auctune.domain.generation import GenerationRequest, SamplingParams
 from auctune.service.jobs.request import FORBID_EXTRA, Name
 

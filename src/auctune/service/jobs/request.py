@@ -9,7 +9,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -24,6 +24,7 @@ from sqlalchemy import Engine, Row, select
 
 from auctune.domain import InputError
 from auctune.domain.start_adapter import StartAdapter
+from auctune.domain.training import Method as TrainingMethod
 from auctune.schema import with_hyperparameters
 from auctune.service.accounts.registry import AppliedTerm
 from auctune.service.fair_queue import in_thread, leave_gate
@@ -124,48 +125,50 @@ class Supervised(BaseModel):
     hyperparameters: Hyperparameters = Hyperparameters()
 
 
-class DpoHyperparameters(Hyperparameters):
-    """OpenAI's hyperparameters of direct preference optimization."""
+class PreferenceHyperparameters(Hyperparameters):
+    """OpenAI's hyperparameters of direct preference optimization, and of KTO."""
 
     beta: Literal["auto"] | Positive = "auto"
 
 
-class Dpo(BaseModel):
-    """Settings of direct preference optimization."""
+class Preference(BaseModel):
+    """Settings of direct preference optimization, or of Kahneman-Tversky optimization."""
 
     model_config = FORBID_EXTRA
 
-    hyperparameters: DpoHyperparameters = DpoHyperparameters()
+    hyperparameters: PreferenceHyperparameters = PreferenceHyperparameters()
 
 
 class Method(BaseModel):
-    """Training method: `type`, and the settings under its name."""
+    """Training method: `type`, and the settings under its name. OpenAI has no `kto`."""
 
     model_config = FORBID_EXTRA
 
-    type: Literal["supervised", "dpo"]
+    type: TrainingMethod
     supervised: Supervised | None = None
-    dpo: Dpo | None = None
+    dpo: Preference | None = None
+    kto: Preference | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_by_name(cls, value: Any) -> Any:
         if isinstance(value, dict) and value.get("type") == "reinforcement":
             found = f"{value['type']!r} is not offered"
-            raise InputError("type", found, "'supervised' or 'dpo'")
+            raise InputError("type", found, "'supervised', 'dpo' or 'kto'")
         return value
 
     @model_validator(mode="after")
     def _settings_are_of_the_type(self) -> "Method":
-        other = "dpo" if self.type == "supervised" else "supervised"
-        if getattr(self, other) is not None:
-            raise InputError(other, f"is given for method {self.type!r}", f"{self.type!r} alone")
+        for other in get_args(TrainingMethod):
+            if other != self.type and getattr(self, other) is not None:
+                found = f"is given for method {self.type!r}"
+                raise InputError(other, found, f"{self.type!r} alone")
         return self
 
     @property
     def hyperparameters(self) -> Hyperparameters | None:
         """Hyperparameters of the type, or `None` if there are none."""
-        settings = self.dpo if self.type == "dpo" else self.supervised
+        settings: Supervised | Preference | None = getattr(self, self.type)
         return None if settings is None else settings.hyperparameters
 
 
@@ -255,10 +258,11 @@ class Request(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _pairs_are_not_repaired(self) -> Self:
-        if self.market.repair and self.method and self.method.type == "dpo":
-            expected = "false: no vendor repairs pairs"
-            raise InputError("market.repair", "is true for method 'dpo'", expected)
+    def _preferences_are_not_repaired(self) -> Self:
+        if self.market.repair and self.method and self.method.type != "supervised":
+            expected = "false: no vendor repairs preferences"
+            found = f"is true for method {self.method.type!r}"
+            raise InputError("market.repair", found, expected)
         return self
 
     @property

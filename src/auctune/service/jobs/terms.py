@@ -102,6 +102,7 @@ _IS_SET: Mapping[str, Callable[[JobRequest], bool]] = {
         lambda request: hyperparameters_of(request.market.lora)["warmup_ratio"] > 0
     ),
     "method.dpo": lambda request: request.method is not None and request.method.type == "dpo",
+    "method.kto": lambda request: request.method is not None and request.method.type == "kto",
     "model": lambda request: request.start is not None,
     "hyperparameters.n_epochs": lambda request: request.hyperparameters_used.n_epochs != "auto",
     "validation_file": lambda request: request.validation_file is not None,

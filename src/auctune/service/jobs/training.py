@@ -17,10 +17,10 @@ from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.domain.training import TrainingConfig
 from auctune.schema import hyperparameters_of
 from auctune.service.jobs.request import (
-    DpoHyperparameters,
     Hyperparameters,
     IdempotencyKey,
     JobRequest,
+    PreferenceHyperparameters,
 )
 
 
@@ -128,7 +128,7 @@ def resolve_training(request: JobRequest, defaults: Defaults) -> Training:
         "max_length": min(length, defaults.context_tokens or length),
         "seed": secrets.randbelow(2**31) if request.seed is None else request.seed,
     }
-    if isinstance(chosen, DpoHyperparameters) and chosen.beta != "auto":
+    if isinstance(chosen, PreferenceHyperparameters) and chosen.beta != "auto":
         resolved["beta"] = chosen.beta
     start = request.start
     if start is not None:
@@ -172,7 +172,7 @@ def check_adapter(training: Training, profile: Profile, room_gb: float) -> float
         memory_gb = profile.task_memory_gb(
             training.rank,
             training.target_modules,
-            keeps_start=training.method == "dpo" and training.start_from is not None,
+            keeps_start=training.method != "supervised" and training.start_from is not None,
         )
     except InputError as error:
         # The profile names its own argument, not the field of the request.

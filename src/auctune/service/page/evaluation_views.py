@@ -13,8 +13,9 @@ from pathlib import Path
 
 from starlette.responses import Response
 
+from auctune.datasets import find_kind
 from auctune.domain import AuctuneError, InputError
-from auctune.domain.dataset import RowKind, find_kind
+from auctune.domain.dataset import RowKind
 from auctune.domain.paired_evaluation import EvaluationProgress
 from auctune.service.fair_queue import in_thread
 from auctune.service.http.errors import ApiError, not_found, to_api_error
@@ -41,7 +42,7 @@ class EvaluationForm:
         missing: why the model cannot be used, or None.
         files: of the user, with rows.
         file: id of the one that is chosen, or None.
-        has_pairs: whether the job's own rows are pairs of answers.
+        has_preferences: whether the job's own rows are preferences.
         price: of 1,000 tokens.
         prompt: of the question.
     """
@@ -49,7 +50,7 @@ class EvaluationForm:
     missing: str | None
     files: list[JSON]
     file: str | None
-    has_pairs: bool
+    has_preferences: bool
     price: Decimal
     prompt: str = ""
     max_rows: int = MAX_ROWS
@@ -69,11 +70,11 @@ async def evaluation_form(
         missing = error.detail if isinstance(error, ApiError) else _MODEL_MISSING
     else:
         listed = await files.uploads(visit.service, visit.who)
-    has_pairs = job["method"]["type"] == "dpo"
-    own = None if has_pairs else job["validation_file"]
+    has_preferences = job["method"]["type"] != "supervised"
+    own = None if has_preferences else job["validation_file"]
     chosen = next((one["id"] for one in listed if one["id"] == (file or own)), None)
     price = visit.service.generation.price
-    return EvaluationForm(missing, listed, chosen, has_pairs, price, prompt)
+    return EvaluationForm(missing, listed, chosen, has_preferences, price, prompt)
 
 
 _MODEL_MISSING = "its adapter has been deleted, or its base is not offered any more"

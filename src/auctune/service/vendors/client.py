@@ -35,8 +35,8 @@ from tenacity import (
 )
 
 from auctune.atomic_files import replace_durably
+from auctune.datasets import read_dataset
 from auctune.domain import InputError, Money, parse_money
-from auctune.domain.dataset import read_dataset
 from auctune.engine.vendors import DroppedRow, Example, RepairReport
 from auctune.service.vendors.protocol import (
     MONEY,

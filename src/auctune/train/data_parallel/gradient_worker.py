@@ -60,12 +60,15 @@ class GradientWorker:
             unless `start_from` was called.
 
     Raises:
-        InputError: if the base has no such modules.
+        InputError: if the base has no such modules, or the job's loss needs whole batches.
     """
 
     def __init__(
         self, base: Base, job: LoraJob, *, threads: int = 1, gradient_checkpointing: int = 0
     ) -> None:
+        if job.method == "kto":
+            expected = "'supervised' or 'dpo' where workers have parts of a batch"
+            raise InputError("method", f"{job.method!r}", expected)
         prepare_deterministic()
         self._base, self._job, self._threads = base, job, threads
         self._adapted = AdaptedModel(
@@ -117,7 +120,7 @@ class GradientWorker:
                     rows.size(None).check_method(name, job.method)
             cursor = RowCursor(job, count_data(job, data, validation))
             self._file = TaskRows(cursor, self._factory, data, validation)
-            if self._file.has_pairs:
+            if self._file.has_preferences:
                 # Their references are those of the adapter that the job starts from.
                 current = self.weights.values.clone()
                 self._factory.load_start(base.digest, job.start_from)
@@ -180,7 +183,7 @@ class GradientWorker:
         file, count = self.load_file(), part.num_rows
         file.cursor.seek(part.first)
         try:
-            self._compute_references(file.next_pairs(count))
+            self._compute_references(file.next_preferences(count))
             rows = file.take(count)
             if file.cursor.is_validating:
                 return self._evaluate(rows, 0)
@@ -225,7 +228,7 @@ class GradientWorker:
 
     def _unweighted(self, picked: Sequence[TokenizedRow], place: int) -> list[BatchRow]:
         """Return the rows of a micro-batch from a place in the job on, with their references."""
-        if self._factory.has_pairs:
+        if self._factory.has_preferences:
             self._compute_references(dict(enumerate(picked)))
         return [
             one
@@ -234,7 +237,7 @@ class GradientWorker:
         ]
 
     def _num_targets(self, picked: Sequence[TokenizedRow]) -> int:
-        if self._factory.has_pairs:
+        if self._factory.has_preferences:
             return len(picked)
         return sum(row.num_trained_tokens for row in picked)
 

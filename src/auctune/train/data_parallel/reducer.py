@@ -178,9 +178,9 @@ class PlanReducer(Reducer):
             self._optimizer.step(self._rows // self._job.batch_size)
             self._steps += 1
             self._rows += sum(num_rows for _, num_rows in added)
-            # Targets of pairs are pairs.
-            is_pairs = self._job.method == "dpo"
-            self._tokens += sum(one.num_tokens for one, _ in added) if is_pairs else num_targets
+            # Targets of preferences are rows.
+            has_tokens = self._job.method == "supervised"
+            self._tokens += num_targets if has_tokens else sum(one.num_tokens for one, _ in added)
         else:
             self._weights.gradients.zero_()
             self._has_diverged, loss = True, math.nan

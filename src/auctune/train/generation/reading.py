@@ -7,7 +7,8 @@ from typing import Any
 
 from transformers import AutoConfig, GenerationConfig, PreTrainedTokenizerBase
 
-from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, DataSet, RowKind, read_dataset
+from auctune.datasets import read_dataset
+from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, DataSet, RowKind
 from auctune.domain.errors import InputError
 from auctune.domain.evaluation import Question
 from auctune.domain.generation import GenerationRequest, Request, RequestSize, ScoreRequest
@@ -171,11 +172,11 @@ class RequestReader:
         check_scorable(dataset)
         limit = min(request.max_length, self.row_tokens or request.max_length)
         read = TokenizedDataSet(())
-        for row, line in zip(dataset.rows, dataset.lines, strict=True):
+        for number, (row, where) in enumerate(zip(dataset.rows, dataset.places, strict=True)):
             if is_cancelled():
                 return None
-            one = DataSet(dataset.kind, (row,), (line,))
-            part = tokenize_chunk(one, self.tokenizer, limit, line)
+            one = DataSet(dataset.kind, (row,), (where,))
+            part = tokenize_chunk(one, self.tokenizer, limit, number)
             read = TokenizedDataSet(
                 (*read.rows, *part.rows),
                 {**read.dropped, **part.dropped},

@@ -22,8 +22,8 @@ from auctune.train.rows import IGNORE_INDEX, TokenizedRow
 
 def check_scorable(dataset: DataSet) -> None:
     """Raise an `InputError` for rows whose targets have no single answer."""
-    if dataset.kind is RowKind.PREFERENCE:
-        raise InputError("rows", "are pairs of answers", "messages, completions or texts")
+    if dataset.kind in (RowKind.PREFERENCE, RowKind.UNPAIRED):
+        raise InputError("rows", "are preferences", "messages, completions or texts")
 
 
 class ScoreSum:

@@ -29,10 +29,12 @@ class BatchRow:
         key: of its dropout masks.
         input_ids, labels: int64 [tokens]; labels are -100 where ignored.
         weight: of each target token in the job's loss: 1 / target tokens of the whole batch; of the
-            rows of a pair 1 / pairs of the whole batch.
-        beta: of a row of a pair, as of `TrainingConfig`; 0 of other rows. The row with the better
-            answer is followed by the one with the worse.
-        reference: of a row of a pair, the log-probability of its targets under the base.
+            rows of a pair, and of those with a rating, 1 / pairs or rows of the whole batch.
+        beta: of a row of a pair or with a rating, as of `TrainingConfig`; 0 of other rows. The row
+            with the better answer of a pair is followed by the one with the worse.
+        reference: of such a row, the log-probability of its targets under the base, and of one with
+            a rating beside it the divergence from the base (auctune.train.multilora.step).
+        rating: 1 of an answer that is liked, -1 of one that is not, 0 of other rows.
     """
 
     adapter: str
@@ -42,6 +44,12 @@ class BatchRow:
     weight: float
     beta: float = 0.0
     reference: float = 0.0
+    rating: int = 0
+
+    @property
+    def is_paired(self) -> bool:
+        """Return whether the row is one of a pair."""
+        return self.beta > 0 and self.rating == 0
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -92,7 +100,7 @@ def units_of(rows: Sequence[BatchRow]) -> list[tuple[BatchRow, ...]]:
     units: list[tuple[BatchRow, ...]] = []
     first = 0
     while first < len(rows):
-        last = first + (2 if rows[first].beta else 1)
+        last = first + (2 if rows[first].is_paired else 1)
         units.append(tuple(rows[first:last]))
         first = last
     return units
@@ -102,7 +110,7 @@ class MicroBatcher(Protocol):
     """Strategy that splits rows into micro-batches.
 
     Attributes:
-        keeps_references: whether references of pairs are kept for later epochs. Where bits must not
+        keeps_references: whether references of rows are kept for later epochs. Where bits must not
             depend on which are known, as after a restart, they are computed anew beside each
             micro-batch, in its shape.
     """

@@ -82,6 +82,7 @@ class RowHeader:
     weight: float
     beta: float
     reference: float
+    rating: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,7 +415,15 @@ def _request(
 ) -> RunPasses:
     passes = [
         [
-            RowHeader(row.adapter, row.key, len(row), row.weight, row.beta, row.reference)
+            RowHeader(
+                row.adapter,
+                row.key,
+                len(row),
+                row.weight,
+                row.beta,
+                row.reference,
+                row.rating,
+            )
             for row in batch.rows
         ]
         for batch in batches
@@ -438,7 +447,15 @@ def _read_batches(request: RunPasses, is_packed: bool) -> list[MicroBatch]:
     return [
         MicroBatch(
             tuple(
-                BatchRow(row.adapter, row.key, *next(tokens), row.weight, row.beta, row.reference)
+                BatchRow(
+                    row.adapter,
+                    row.key,
+                    *next(tokens),
+                    row.weight,
+                    row.beta,
+                    row.reference,
+                    row.rating,
+                )
                 for row in rows
             ),
             is_packed,

@@ -21,6 +21,15 @@ and p- of the better and the worse answer, and r+ and r- of the base alone,
 
 and dL/dp- = -dL/dp+. So it is the loss above with other weights of the tokens: +-w beta / (1 +
 exp(d)), once d is known. That takes one more sweep over the blocks, and none through the model.
+
+Kahneman-Tversky optimization (Ethayarajh et al., 2024, eq. 8): for a row with a rating s, 1 or -1,
+and z, the estimate of the divergence from the base,
+
+    m = s beta (p - r - z),    L = w / (1 + exp(m)) = w q,    dL/dp = -w s beta q (1 - q)
+
+z is the mean of p' - r' over the batch, 0 if that is negative, where p' and r' are those of another
+row's answer to the row's prompt. It is a constant of the batch, and known before it begins, as the
+weights change at its end alone.
 """
 
 from collections.abc import Collection, Sequence
@@ -118,22 +127,34 @@ class Targets:
     adapters: Tensor
 
 
-class Pairs:
-    """Pairs of answers of a micro-batch.
+class Preferences:
+    """Pairs of answers of a micro-batch, and its answers with ratings.
 
     Args:
         num_rows: of the micro-batch.
         first: [pairs], the rows with the better answers; the one with the worse follows each.
         beta, reference: float32 [pairs].
+        rated: [ratings], the rows with ratings.
+        slope, level: float32 [ratings]: s beta and r + z.
     """
 
-    def __init__(self, num_rows: int, first: Tensor, beta: Tensor, reference: Tensor) -> None:
+    def __init__(
+        self,
+        num_rows: int,
+        first: Tensor,
+        beta: Tensor,
+        reference: Tensor,
+        rated: Tensor,
+        slope: Tensor,
+        level: Tensor,
+    ) -> None:
         self._num_rows = num_rows
         self._first, self._beta, self._reference = first, beta, reference
-        self._d = torch.empty(0)
+        self._rated, self._slope, self._level = rated, slope, level
+        self._d = self._m = torch.empty(0)
 
     def weigh(self, losses: Tensor, rows: Tensor) -> Tensor:
-        """Find d of each pair; return factors [rows] of the weights of their tokens.
+        """Find d of each pair and m of each rating; return factors [rows] of the tokens' weights.
 
         Args:
             losses: [M], minus the log-probability of each target.
@@ -144,6 +165,8 @@ class Pairs:
         slope = self._beta * torch.sigmoid(-self._d)
         factors = torch.ones_like(by_row)
         factors[self._first], factors[self._first + 1] = slope, -slope
+        self._m = self._slope * (-by_row[self._rated] - self._level)
+        factors[self._rated] = self._slope * torch.sigmoid(self._m) * torch.sigmoid(-self._m)
         return factors
 
     def sums_by_row(self, values: Tensor, rows: Tensor) -> Tensor:
@@ -151,15 +174,17 @@ class Pairs:
         return values.new_zeros(self._num_rows).index_add_(0, rows, values)
 
     def replaced(self, by_row: Sequence[Tensor]) -> list[Tensor]:
-        """Put those of pairs in the place of losses and hits [rows], at the better answers.
+        """Put those of pairs and ratings in the place of losses and hits [rows].
 
-        A hit is a pair with d > 0.
+        Those of a pair stand at the better answer. A hit is a pair with d > 0, or a rating with
+        m > 0.
         """
-        for values, of_pairs in zip(
-            by_row, (functional.softplus(-self._d), (self._d > 0).float()), strict=True
-        ):
-            values[self._first], values[self._first + 1] = of_pairs, torch.zeros_like(of_pairs)
-        return list(by_row)
+        losses, hits = by_row
+        losses[self._first] = functional.softplus(-self._d)
+        losses[self._rated] = torch.sigmoid(-self._m)
+        hits[self._first], hits[self._rated] = (self._d > 0).float(), (self._m > 0).float()
+        losses[self._first + 1] = hits[self._first + 1] = 0.0
+        return [losses, hits]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +193,7 @@ class _Pass:
 
     body: BodyPass
     targets: Targets
-    pairs: Pairs | None
+    preferences: Preferences | None
 
 
 class ForwardBackward:
@@ -206,8 +231,8 @@ class ForwardBackward:
         """Add the batch's gradients to those of its adapters.
 
         Returns:
-            For each adapter [2]: the sum of the losses of its target tokens, or pairs, unweighted,
-            and the number of its hits.
+            For each adapter [2]: the sum of the losses of its target tokens, or of its pairs or
+            ratings, unweighted, and the number of its hits.
         """
         self._set_training(True)
         one = self._prepare(batch, drops=True)
@@ -281,10 +306,10 @@ class ForwardBackward:
         numbers = {name: n for n, name in enumerate(_adapters(batch))}
         of_rows = np.array([numbers[row.adapter] for row in batch.rows])
         ids, of_targets = _token_arrays(batch)
-        pairs = _pair_arrays(batch)
-        tensors = iter(to_device([*of_targets, of_rows, *pairs], self.device))
+        preferences = _preference_arrays(batch)
+        tensors = iter(to_device([*of_targets, of_rows, *preferences], self.device))
         targets = Targets(*(next(tensors) for _ in range(len(of_targets) + 1)))
-        of_pairs = list(tensors)
+        of_preferences = list(tensors)
         shape = (1, batch.num_tokens) if batch.is_packed else (len(batch.rows), batch.width)
         stream = TokenStream(
             ids.reshape(shape),
@@ -296,22 +321,24 @@ class ForwardBackward:
         return _Pass(
             self.body.prepare(stream),
             targets,
-            Pairs(len(batch.rows), *of_pairs) if of_pairs else None,
+            Preferences(len(batch.rows), *of_preferences) if of_preferences else None,
         )
 
     def _losses(self, batch: MicroBatch, one: _Pass) -> tuple[Tensor, dict[str, Tensor]]:
-        targets, pairs = one.targets, one.pairs
-        loss, *found = self._token_losses(one, pairs)
+        targets, preferences = one.targets, one.preferences
+        loss, *found = self._token_losses(one, preferences)
         values = [value.detach().to(torch.float32) for value in found]
         of_values = targets.adapters[targets.rows]
-        if pairs is not None:
-            by_row = [pairs.sums_by_row(value, targets.rows) for value in values]
-            values, of_values = pairs.replaced(by_row), targets.adapters
+        if preferences is not None:
+            by_row = [preferences.sums_by_row(value, targets.rows) for value in values]
+            values, of_values = preferences.replaced(by_row), targets.adapters
         names = _adapters(batch)
         sums = [loss.new_zeros(len(names)).index_add_(0, of_values, value) for value in values]
         return loss, dict(zip(names, torch.stack(sums, dim=1), strict=True))
 
-    def _token_losses(self, one: _Pass, pairs: Pairs | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _token_losses(
+        self, one: _Pass, preferences: Preferences | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the loss [], and of each target token its own loss [M] and whether it is a hit."""
         targets = one.targets
         head = self.model.get_output_embeddings()
@@ -336,10 +363,10 @@ class ForwardBackward:
                 return (losses * weights).sum(), losses, hits
 
         weights = targets.weights
-        if pairs is not None:
+        if preferences is not None:
             with torch.no_grad():
                 losses = cross_entropy(chosen.detach(), weights)[1]
-            weights = weights * pairs.weigh(losses, targets.rows)[targets.rows]
+            weights = weights * preferences.weigh(losses, targets.rows)[targets.rows]
         return cross_entropy(chosen, weights)
 
 
@@ -369,18 +396,21 @@ def _token_arrays(batch: MicroBatch) -> tuple[NDArray[np.int64], list[NDArray[An
     return ids, [targets, labels[targets], weights[rows], rows]
 
 
-def _pair_arrays(batch: MicroBatch) -> list[NDArray[Any]]:
-    """Return the arguments of `Pairs` after the first; none if the batch has no pairs."""
-    first = [number for number, row in enumerate(batch.rows) if row.beta][::2]
-    if not first:
+def _preference_arrays(batch: MicroBatch) -> list[NDArray[Any]]:
+    """Return the arguments of `Preferences` after the first; none if the batch has none."""
+    first = [number for number, row in enumerate(batch.rows) if row.is_paired][::2]
+    rated = [number for number, row in enumerate(batch.rows) if row.rating]
+    if not first and not rated:
         return []
     better, worse = ([batch.rows[n + offset] for n in first] for offset in (0, 1))
     references = [a.reference - b.reference for a, b in zip(better, worse, strict=True)]
-    betas = [row.beta for row in better]
     return [
         np.array(first, np.int64),
-        np.array(betas, np.float32),
+        np.array([row.beta for row in better], np.float32),
         np.array(references, np.float32),
+        np.array(rated, np.int64),
+        np.array([batch.rows[n].rating * batch.rows[n].beta for n in rated], np.float32),
+        np.array([batch.rows[n].reference for n in rated], np.float32),
     ]
 
 

@@ -1,11 +1,11 @@
 """Rows of a job as passes take them, and one job in training on a node.
 
-A job of method `dpo` has pairs for rows; T is their number, and the loss of a row that of a pair
-(auctune.train.multilora.step).
+A job of method `dpo` has pairs for rows, one of `kto` answers with ratings; T is their number, and
+the loss that of a pair or a rating (auctune.train.multilora.step).
 """
 
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,34 +20,41 @@ from auctune.train.multilora.batching import BatchRow
 from auctune.train.multilora.dropout import row_key
 from auctune.train.multilora.weights import AdapterWeights
 from auctune.train.row_cursor import DataCounts, RowCursor
-from auctune.train.rows import TokenizedDataSet, TokenizedRow, split_pair
+from auctune.train.rows import TokenizedDataSet, TokenizedRow, mismatch, split_pair
 from auctune.train.task_state import TaskState
 
 
 class BatchRowFactory:
-    """Makes the rows of a job's micro-batches, those of pairs with their references.
+    """Makes the rows of a job's micro-batches, those of preferences with their references.
 
     Args:
         job: whose.
         weights: its adapter.
 
     Attributes:
-        start: float32 [num_parameters], weights of the adapter that a job with pairs started from;
-            else `None`.
-        references: log-probabilities of the targets of both answers of pairs under the base, with
-            the adapter of `start` if there is one, by the caller's number of a pair. They are
-            constants, computed when they are needed and unknown, as after a restart.
+        start: float32 [num_parameters], weights of the adapter that a job with preferences started
+            from; else `None`.
+        references: log-probabilities of the targets of a row, or of both answers of a pair, under
+            the base, with the adapter of `start` if there is one, by the caller's number of the
+            row. They are constants, computed when they are needed and unknown, as after a restart.
+        divergences: estimates z of the divergence from the base, of rows with ratings, by group.
     """
 
     def __init__(self, job: LoraJob, weights: AdapterWeights) -> None:
         self.job, self.weights = job, weights
         self.start: Tensor | None = None
-        self.references: dict[int, tuple[float, float]] = {}
+        self.references: dict[int, tuple[float, ...]] = {}
+        self.divergences: dict[Group, float] = {}
 
     @property
-    def has_pairs(self) -> bool:
-        """Return whether rows are pairs of answers."""
-        return self.job.method == "dpo"
+    def has_preferences(self) -> bool:
+        """Return whether rows are pairs of answers, or answers with ratings."""
+        return self.job.method != "supervised"
+
+    @property
+    def has_ratings(self) -> bool:
+        """Return whether rows are answers with ratings."""
+        return self.job.method == "kto"
 
     def load_start(self, base_digest: str, adapter: Path | None) -> None:
         """Take over the weights of the adapter that the job starts from, if there is one.
@@ -56,41 +63,67 @@ class BatchRowFactory:
             InputError: as `auctune.train.multilora.adapters.load_start`.
         """
         load_start(self.weights, replace(self.job, start_from=adapter), base_digest)
-        if self.has_pairs and adapter is not None:
+        if self.has_preferences and adapter is not None:
             self.start = self.weights.values.clone()
 
     def batch_rows(
-        self, index: int, row: TokenizedRow, place: int, weight: float
+        self,
+        index: int,
+        row: TokenizedRow,
+        place: int,
+        weight: float,
+        group: "Group | None" = None,
     ) -> list[BatchRow]:
         """Return a row, or both of a pair.
 
         Args:
-            index: number of a pair in `references`.
+            index: number of a row in `references`.
             row: the row, or the pair.
             place: in the job's stream of rows, by which dropout is keyed.
             weight: as of `BatchRow`.
+            group: of a row with a rating, in `divergences`.
         """
-        seed = self.job.seed
-        if self.has_pairs:
-            keys = row_key(seed, 2 * place), row_key(seed, 2 * place + 1)
+        name, job = self.weights.name, self.job
+        if job.method == "dpo":
+            keys = row_key(job.seed, 2 * place), row_key(job.seed, 2 * place + 1)
             return self._pair_rows(row, keys, weight, self.references[index])
-        key = row_key(seed, place)
-        return [BatchRow(self.weights.name, key, row.input_ids, row.labels, weight)]
+        key = row_key(job.seed, place)
+        if group is None:
+            return [BatchRow(name, key, row.input_ids, row.labels, weight)]
+        level = self.references[index][0] + self.divergences[group]
+        return [BatchRow(name, key, row.input_ids, row.labels, weight, job.beta, level, row.rating)]
 
-    def without_reference(self, pairs: Mapping[int, TokenizedRow]) -> dict[int, list[BatchRow]]:
-        """Return the rows of those pairs, by number, whose references are not known."""
+    def without_reference(self, rows: Mapping[int, TokenizedRow]) -> dict[int, list[BatchRow]]:
+        """Return those rows, or both of pairs, by number, whose references are not known."""
         return {
-            index: self._pair_rows(pair, (0, 0), 1.0, (0.0, 0.0))
-            for index, pair in pairs.items()
+            index: [self._plain_row(row)]
+            if row.rating
+            else self._pair_rows(row, (0, 0), 1.0, (0.0, 0.0))
+            for index, row in rows.items()
             if index not in self.references
         }
+
+    def _plain_row(self, row: TokenizedRow) -> BatchRow:
+        return BatchRow(self.weights.name, 0, row.input_ids, row.labels, 1.0)
+
+    def mismatched(self, group: Sequence[TokenizedRow]) -> list[BatchRow]:
+        """Return the prompts of a group of rows with ratings, each with the answer before its own.
+
+        The first has the last answer: so all answers are there, as those of a batch of TRL's are.
+        """
+        before = [group[-1], *group[:-1]]
+        length = self.job.max_length
+        return [
+            self._plain_row(mismatch(row, other, length))
+            for row, other in zip(group, before, strict=True)
+        ]
 
     def _pair_rows(
         self,
         pair: TokenizedRow,
         keys: tuple[int, int],
         weight: float,
-        references: tuple[float, float],
+        references: tuple[float, ...],
     ) -> list[BatchRow]:
         name, beta = self.weights.name, self.job.beta
         return [
@@ -99,12 +132,17 @@ class BatchRowFactory:
         ]
 
 
+Group = tuple[int, int]
+"""Rows with one estimate of the divergence: an optimizer batch, by its first row and -1; or as many
+rows of the validation data, by the rows trained before and the first of them."""
+
+
 class TaskRows:
     """Rows of a job from its position on.
 
     Args:
         cursor: the position.
-        factory: makes rows of micro-batches. A pair's number is its place in the data; those of
+        factory: makes rows of micro-batches. A row's number is its place in the data; those of
             the validation data follow after the last row's place.
         data, validation: the rows, and those of the validation data.
     """
@@ -120,14 +158,14 @@ class TaskRows:
         self.data, self.validation = data, validation
 
     @property
-    def has_pairs(self) -> bool:
-        """Return whether rows are pairs of answers."""
-        return self.factory.has_pairs
+    def has_preferences(self) -> bool:
+        """Return whether rows are pairs of answers, or answers with ratings."""
+        return self.factory.has_preferences
 
     @property
     def num_batch_targets(self) -> int:
         """T of the current batch."""
-        if self.has_pairs:
+        if self.has_preferences:
             return self.cursor.batch_size
         rows = self.data.rows
         return sum(rows[index].num_trained_tokens for index in self.cursor.batch_indices)
@@ -143,23 +181,54 @@ class TaskRows:
             return [
                 one
                 for index, row in self._validation_rows(count).items()
-                for one in make(index, row, 0, 1.0)
+                for one in make(index, row, 0, 1.0, self._group(index))
             ]
         assert 0 < count <= cursor.batch_remaining
         weight = 1 / self.num_batch_targets
         return [
             row
             for place, index in enumerate(cursor.next_indices(count), cursor.sampler.done)
-            for row in make(index, self.data.rows[index], place, weight)
+            for row in make(index, self.data.rows[index], place, weight, self._group(index))
         ]
 
-    def next_pairs(self, count: int) -> dict[int, TokenizedRow]:
-        """Return the pairs among the next `count` rows, as of `take`, by number."""
-        if not self.has_pairs:
+    def next_preferences(self, count: int) -> dict[int, TokenizedRow]:
+        """Return the next `count` rows by number, as of `take`, if they need references."""
+        if not self.has_preferences:
             return {}
         if self.cursor.is_validating:
             return self._validation_rows(count)
         return {index: self.data.rows[index] for index in self.cursor.next_indices(count)}
+
+    def unknown_groups(self, count: int) -> dict[Group, list[TokenizedRow]]:
+        """Return the groups of the next `count` rows whose divergence is unknown."""
+        if not self.factory.has_ratings:
+            return {}
+        cursor = self.cursor
+        if not cursor.is_validating:
+            groups = {(cursor.batch_start, -1): [self.data.rows[n] for n in cursor.batch_indices]}
+        else:
+            assert self.validation is not None
+            found = map(self._group, self._validation_rows(count))
+            size = cursor.job.batch_size
+            groups = {
+                one: list(self.validation.rows[one[1] : one[1] + size])
+                for one in found
+                if one is not None
+            }
+        known = self.factory.divergences
+        # Weights have changed since those of others were estimated.
+        self.factory.divergences = {group: known[group] for group in groups if group in known}
+        return {group: rows for group, rows in groups.items() if group not in known}
+
+    def _group(self, index: int) -> Group | None:
+        """Return the group of one of the next rows; `None` if rows have no ratings."""
+        if not self.factory.has_ratings:
+            return None
+        cursor = self.cursor
+        if not cursor.is_validating:
+            return cursor.batch_start, -1
+        in_data = index - len(self.data)
+        return cursor.sampler.done, in_data - in_data % cursor.job.batch_size
 
     def _validation_rows(self, count: int) -> dict[int, TokenizedRow]:
         """Return the next `count` rows of the validation data by their numbers."""
@@ -205,12 +274,12 @@ def count_data(
     """Return what a job's positions follow from, of its rows."""
     if validation is None:
         return DataCounts(len(data), data.digest)
-    is_pairs = job.method == "dpo"
+    has_tokens = job.method == "supervised"
     return DataCounts(
         num_rows=len(data),
         digest=data.digest,
         num_validation_rows=len(validation),
-        num_validation_targets=len(validation) if is_pairs else validation.num_trained_tokens,
+        num_validation_targets=validation.num_trained_tokens if has_tokens else len(validation),
         validation_digest=validation.digest,
         validation_row_cost=data_size(data, validation, None).validation_row_cost,
     )
@@ -229,7 +298,7 @@ def data_size(
 @contextmanager
 @torch.no_grad()
 def reference_adapters(jobs: Iterable[BatchRowFactory]) -> Iterator[Collection[str]]:
-    """Set adapters back to the weights that their jobs with pairs started from, for a block.
+    """Set adapters back to the weights that their jobs with preferences started from, for a block.
 
     Yields:
         Names of these adapters; the references of other jobs are computed by the base alone.

@@ -9,7 +9,8 @@ memory that runs out makes micro-batches smaller. On a node of several devices e
 a round's rows.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 import torch
@@ -57,16 +58,47 @@ class TrainLoop:
             for task, _ in shares:
                 task.rows.factory.references.clear()
         failed = compute_references(
-            [(task.rows.factory, task.rows.next_pairs(count)) for task, count in shares],
+            [(task.rows.factory, task.rows.next_preferences(count)) for task, count in shares],
             self.step,
             self._split,
             self.devices,
-        )
+        ) or self._estimate_divergences(shares)
         if failed is not None:
             return self._handle_out_of_memory(failed, [task for task, _ in shares])
         validating = [(task, count) for task, count in shares if task.is_validating]
         training = [(task, count) for task, count in shares if not task.is_validating]
         return [*self._validate(validating), *self._train_round(training)]
+
+    def _estimate_divergences(
+        self, shares: Sequence[tuple[TrainingTask, int]]
+    ) -> MicroBatch | None:
+        """Estimate what is unknown of the divergences of ratings' groups, by weights as they are.
+
+        Returns:
+            The micro-batch that did not fit into memory, or `None`.
+        """
+        unknown = [
+            (task.rows.factory, group, task.rows.factory.mismatched(rows))
+            for task, count in shares
+            for group, rows in task.rows.unknown_groups(count).items()
+        ]
+        if not unknown:
+            return None
+        factories = {id(factory): factory for factory, _, _ in unknown}.values()
+        rows = [row for _, _, group in unknown for row in group]
+        names = {factory.weights.name for factory in factories}
+        found = log_probabilities(rows, names, self.step, self._split, self.devices)
+        if isinstance(found, MicroBatch):
+            return found
+        with reference_adapters(factories) as adapters:
+            of_base = log_probabilities(rows, adapters, self.step, self._split, self.devices)
+        if isinstance(of_base, MicroBatch):
+            return of_base
+        gaps = iter([a - b for a, b in zip(found, of_base, strict=True)])
+        for factory, key, group in unknown:
+            mean = math.fsum(next(gaps) for _ in group) / len(group)
+            factory.divergences[key] = max(0.0, mean)
+        return None
 
     def _train_round(self, shares: Sequence[tuple[TrainingTask, int]]) -> list[TrainingTask]:
         """Train rows of tasks; return the tasks that took a step, or ended."""
@@ -125,7 +157,7 @@ class TrainLoop:
             self.batcher.reduce_budget(failed)
             return []
         (task,) = (task for task in tasks if task.weights.name == failed.rows[0].adapter)
-        unit = "pair of rows" if task.rows.has_pairs else "row"
+        unit = "row" if task.job.method == "supervised" else "row of preferences"
         task.fail(f"out of memory with a single {unit} of {failed.width} tokens")
         return [task]
 
@@ -135,15 +167,15 @@ def _items(found: Iterable[Mapping[str, Tensor]]) -> Iterable[tuple[str, list[fl
 
 
 def compute_references(
-    pairs_of: Sequence[tuple[BatchRowFactory, Mapping[int, TokenizedRow]]],
+    rows_of: Sequence[tuple[BatchRowFactory, Mapping[int, TokenizedRow]]],
     step: ForwardBackward,
     split: Callable[[Sequence[BatchRow]], Parts],
     devices: DeviceGroup,
 ) -> MicroBatch | None:
-    """Compute what is missing of the references of pairs.
+    """Compute what is missing of the references of rows with preferences.
 
     Args:
-        pairs_of: of each job its pairs, by number.
+        rows_of: of each job its rows, by number.
         step: runs micro-batches.
         split: into the micro-batches of each device.
         devices: of the node.
@@ -153,21 +185,46 @@ def compute_references(
     """
     missing = [
         (job, index, rows)
-        for job, pairs in pairs_of
-        for index, rows in job.without_reference(pairs).items()
+        for job, of_job in rows_of
+        for index, rows in job.without_reference(of_job).items()
     ]
     if not missing:
         return None
-    parts = split([row for _, _, rows in missing for row in rows])
+    rows = [row for _, _, of_one in missing for row in of_one]
     with reference_adapters({id(job): job for job, _, _ in missing}.values()) as adapters:
-        found = devices.log_probabilities(step, parts, adapters)
+        found = log_probabilities(rows, adapters, step, split, devices)
     if isinstance(found, MicroBatch):
         return found
-    rows = (row for batch in chain(*parts) for row in batch.rows)
-    values = dict(zip(map(id, rows), torch.cat(found).tolist(), strict=True))
-    for job, index, (better, worse) in missing:
-        job.references[index] = values[id(better)], values[id(worse)]
+    values = iter(found)
+    for job, index, of_one in missing:
+        job.references[index] = tuple(next(values) for _ in of_one)
     return None
+
+
+def log_probabilities(
+    rows: Sequence[BatchRow],
+    adapters: Collection[str],
+    step: ForwardBackward,
+    split: Callable[[Sequence[BatchRow]], Parts],
+    devices: DeviceGroup,
+) -> list[float] | MicroBatch:
+    """Return the log-probability of the targets of each row.
+
+    Args:
+        rows: of any jobs.
+        adapters: those that count; rows of others are computed by the base alone.
+        step, split, devices: as of `compute_references`.
+
+    Returns:
+        One for each row; or the micro-batch that did not fit into memory.
+    """
+    parts = split(rows)
+    found = devices.log_probabilities(step, parts, adapters)
+    if isinstance(found, MicroBatch):
+        return found
+    order = (row for batch in chain(*parts) for row in batch.rows)
+    values = dict(zip(map(id, order), torch.cat(found).tolist(), strict=True))
+    return [values[id(row)] for row in rows]
 
 
 def allocate_rows(targets: Sequence[tuple[TrainingTask, int]]) -> list[tuple[TrainingTask, int]]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from auctune.domain.dataset import DataSet, read_dataset
+from auctune.datasets import read_dataset
+from auctune.domain.dataset import DataSet
 from auctune.engine.edge.inputs import EdgeTraining
 from auctune.engine.edge.slot_run import PlacedWorker, SlotRun, SlotTask
 from auctune.engine.edge.storage import StoredChunk

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from auctune.datasets import read_dataset
 from auctune.domain import InputError
-from auctune.domain.dataset import read_dataset
 from auctune.edge import Move, SlotPlan
 from auctune.engine.edge.site_store import cut_chunks
 from auctune.engine.edge.storage import assign_chunks, chunks_at

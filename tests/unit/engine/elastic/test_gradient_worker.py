@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from auctune.datasets import read_dataset
 from auctune.domain import InputError
-from auctune.domain.dataset import read_dataset
 from auctune.engine.elastic.errors import SlotError, read_failure
 from auctune.engine.elastic.gradient_worker import dump_rows
 from auctune.engine.messages.elastic import (

@@ -138,8 +138,8 @@ EXAMPLES = [
         RunPasses(
             verb="log_probabilities", adapters=["a"], counted=["a"], arrays=(TOKENS, TOKENS),
             passes=[
-                [RowHeader("a", -(2**63), 1, 0.1, 0.2, -inf)],
-                [RowHeader("b", 1, 1, 1.0, 0.0, 0.0)],
+                [RowHeader("a", -(2**63), 1, 0.1, 0.2, -inf, -1)],
+                [RowHeader("b", 1, 1, 1.0, 0.0, 0.0, 0)],
             ],
         ),
     ]),

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from auctune.datasets import read_dataset
 from auctune.domain import InputError, Quote
-from auctune.domain.dataset import RowKind, read_dataset
+from auctune.domain.dataset import RowKind
 from auctune.engine.vendors import Action, DropReason, RepairParams, RepairReport, RepairVendor
 
 MESSY = "\n".join(
@@ -51,7 +52,7 @@ def test_a_messy_file_becomes_a_valid_one_with_an_account_of_every_line(tmp_path
     assert report.actions == {
         Action.JSON: 2,
         Action.SCHEMA: 3,
-        Action.KIND: 1,
+        Action.KIND: 2,
         Action.TEXT: 1,
     }
     assert [(row.line, row.reason) for row in report.dropped] == [
@@ -251,7 +252,7 @@ def test_weights_are_kept_and_rows_with_tool_calls_are_left_out_by_name(tmp_path
         (4, DropReason.UNSUPPORTED, "tool_calls in a row to repair"),
         (5, DropReason.UNSUPPORTED, "tools in a row to repair"),
         (6, DropReason.UNSUPPORTED, "a weight other than 0 and 1"),
-        (7, DropReason.UNSUPPORTED, "preference rows with 'label' are not supported"),
+        (7, DropReason.UNSUPPORTED, "label in a row to repair"),
     ]
 
 

@@ -7,16 +7,19 @@ from auctune.engine.vendors.schema import shape_row
 CHAT = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}
 
 
+ANSWER = {"role": "assistant", "content": "3"}
+
+
 @pytest.mark.parametrize(
     ("row", "shaped"),
     [
         (
             {"instruction": "Add", "input": "1 2", "output": "3", "text": "all of it"},
-            {"prompt": "Add\n\n1 2\n", "completion": "3"},
+            {"messages": [{"role": "user", "content": "Add\n\n1 2"}, ANSWER]},
         ),
         (
             {"instruction": "Add", "input": "", "output": "3"},
-            {"prompt": "Add\n", "completion": "3"},
+            {"messages": [{"role": "user", "content": "Add"}, ANSWER]},
         ),
         ({"Question": "q?", "Answer": "a"}, {"prompt": "q?\n", "completion": "a"}),
         (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auctune.datasets import read_row
 from auctune.domain import InputError
-from auctune.domain.dataset import read_row
 from auctune.engine.messages.generation import GENERATOR_MESSAGES, Generate
 from auctune.engine.runtime.channel import decode, encode
 from auctune.service.http.requests import read_body
@@ -60,7 +60,7 @@ def test_messages_are_read_as_rows_of_chats() -> None:
     (request,) = chat(messages=messages, tools=[TOOL]).prompts(None)
     # What is asked for is what a row has as its end.
     answer = {"role": "assistant", "content": "Done."}
-    _, row = read_row(json.dumps({"messages": [*messages, answer], "tools": [TOOL]}), "")
+    row = read_row(json.dumps({"messages": [*messages, answer], "tools": [TOOL]}), "").values
     assert [*(request.messages or ()), answer] == row["messages"]
     assert list(request.tools) == row["tools"] == [TOOL]
 

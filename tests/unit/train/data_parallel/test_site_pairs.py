@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from auctune.domain.dataset import DataSet, read_dataset
+from auctune.datasets import read_dataset
+from auctune.domain.dataset import DataSet
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint
 from auctune.train.data_parallel.batches import ChunkRows

@@ -15,7 +15,8 @@ from peft import PeftModel
 from torch import nn
 from transformers import get_scheduler
 
-from auctune.domain.dataset import DataSet, RowKind, read_dataset
+from auctune.datasets import read_dataset
+from auctune.domain.dataset import DataSet, RowKind
 from auctune.domain.errors import CheckpointError, InputError
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint

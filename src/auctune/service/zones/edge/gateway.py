@@ -112,6 +112,7 @@ class EdgeGateway(MenuGateway[EdgeZone, EdgeBid, SiteDatasets, EdgeMenuLine]):
             "market.share",
             "market.repair",
             "market.lora.patience",
+            "method.kto",
         ),
     )
 

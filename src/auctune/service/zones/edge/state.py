@@ -98,7 +98,7 @@ def combine(
         {cause: sum(size.dropped.get(cause, 0) for size in sizes) for cause in causes},
         max(size.longest for size in sizes),
         min(limits, default=None),
-        has_pairs=sizes[0].has_pairs,
+        method=sizes[0].method,
         square_tokens=sum(size.rows * size.mean_square for size in sizes) / rows,
     )
     samples = {site: size.rows for site, size in sites.items()}

@@ -41,7 +41,7 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
     kind = SPOT
     terms = Terms(
         required={"market.deadline": DEADLINE},
-        unsupported=("market.target_loss", "market.sites", "market.repair"),
+        unsupported=("market.target_loss", "market.sites", "market.repair", "method.kto"),
     )
 
     def __init__(self, context: GatewayContext[SpotZone, DatasetQuote], rental: SpotSupply) -> None:

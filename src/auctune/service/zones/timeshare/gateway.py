@@ -443,10 +443,12 @@ def shares_section(
 
 
 def _check_target(training: Training, target_loss: float) -> None:
-    """Refuse a target that a job with pairs has met before it learns anything.
+    """Refuse a target that a job with preferences has met before it learns anything.
 
-    Before the first step the adapter is its own reference: the loss of every pair is ln 2.
+    Before the first step the adapter is its own reference: the loss of every pair is ln 2, that of
+    every rating 1/2.
     """
-    if training.method == "dpo" and target_loss >= math.log(2):
-        expected = f"below {math.log(2):.3f}, the loss of pairs before anything is learnt"
+    first = {"dpo": math.log(2), "kto": 0.5}.get(training.method, math.inf)
+    if target_loss >= first:
+        expected = f"below {first:.3f}, the loss of preferences before anything is learnt"
         raise InputError("market.target_loss", f"{target_loss:g}", expected)

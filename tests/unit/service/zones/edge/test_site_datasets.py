@@ -81,10 +81,10 @@ def test_data_of_several_sites_count_together_and_truncation_is_of_each() -> Non
 
 
 def test_pairs_are_for_the_method_that_learns_from_them_at_all_sites() -> None:
-    pairs, rows = DataSize(10, 20.0, has_pairs=True), DataSize(30, 10.0)
+    pairs, rows = DataSize(10, 20.0, method="dpo"), DataSize(30, 10.0)
     training = Training("file-a", max_length=32, method="dpo")
     found = combine({"a": pairs, "b": pairs}, pairs, training)
-    assert found.size.has_pairs
+    assert found.size.method == "dpo"
     assert found.size.validation == pairs
     with pytest.raises(InputError, match=r"market\.sites\.b: has rows that are no pairs"):
         combine({"a": pairs, "b": rows}, None, training)
