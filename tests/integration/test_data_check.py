@@ -54,7 +54,8 @@ def test_targets_stand_between_brackets(tmp_path: Path) -> None:
 
 
 def test_tokens_are_those_that_are_trained_on(tmp_path: Path, tiny_base: Base) -> None:
-    rows = [{"messages": [ASK, ANSWER]}, {"messages": [ASK, CONTEXT, ASK, ANSWER]}]
+    longer = {"role": "assistant", "content": "Żółw, " * 9}
+    rows = [{"messages": [ASK, ANSWER]}, {"messages": [ASK, longer]}]
     path = write(tmp_path / "rows", rows)
     code, told = check(path, "--json", "--max-length", "24")
     assert code == 1, "more than a tenth of the rows are truncated"

@@ -95,7 +95,7 @@ def test_rows_to_measure_by_are_checked_before_a_run_starts(tmp_path: Path) -> N
     read_inputs(instance, training)
     text = training.read_text()
     training.write_text(f'{text}method = "dpo"\nbeta = 0.3\n')
-    with pytest.raises(InputError, match="job job: validation: has rows that are no pairs"):
+    with pytest.raises(InputError, match="job job: validation: has chats, completions or texts"):
         read_inputs(instance, training)
     write_pairs(tmp_path / "validation.jsonl", 3)
     config = read_inputs(instance, training).trainings["job"].config

@@ -194,7 +194,7 @@ def test_rows_are_tokenized_before_they_are_accepted_and_not_once_they_are_cance
             '{"input": {"messages": [{"role": "user", "content": "a"}]},'
             ' "preferred_output": [{"role": "assistant", "content": "b"}],'
             ' "non_preferred_output": [{"role": "assistant", "content": "c"}]}\n',
-            "rows: are pairs of answers",
+            "rows: are preferences",
         ),
     ],
 )
