@@ -1,5 +1,6 @@
 """The official client, strict and not, does with the service what it does with OpenAI's."""
 
+import gzip
 from decimal import Decimal
 from typing import Any
 
@@ -254,15 +255,42 @@ def test_a_job_learns_from_pairs(served: Served, client: openai.OpenAI) -> None:
     assert job.method.type == "dpo"
     assert job.method.dpo.hyperparameters.beta == 0.2
     assert job.method.supervised is None
-    with pytest.raises(openai.BadRequestError, match="training_file: has rows of pairs"):
+    with pytest.raises(openai.BadRequestError, match="training_file: has preferences"):
         create(pairs, "supervised")
-    with pytest.raises(openai.BadRequestError, match="has rows that are no pairs"):
+    with pytest.raises(openai.BadRequestError, match="has chats, completions or texts"):
         create(texts, "dpo")
     repaired = {"market": {**terms["market"], "repair": True}}
     with pytest.raises(openai.BadRequestError, match=r"market\.repair: is true for method 'dpo'"):
         client.fine_tuning.jobs.create(
             model="tiny", training_file=pairs, method={"type": "dpo"}, extra_body=repaired
         )
+
+
+def test_a_job_learns_from_ratings_in_a_packed_table(served: Served, client: openai.OpenAI) -> None:
+    table = "prompt,completion,label\n" + "Is it open?,Look it up.,false\nWhen?,At six.,true\n" * 9
+    file = client.files.create(
+        file=("ratings.csv.gz", gzip.compress(table.encode())), purpose="fine-tune"
+    )
+    done = client.files.wait_for_processing(file.id, poll_interval=0.05, max_wait_seconds=30)
+    assert done.status == "processed"
+
+    def create(**chosen: Any) -> Any:
+        return client.fine_tuning.jobs.create(
+            model="tiny",
+            training_file=file.id,
+            extra_body={
+                "method": {"type": "kto", "kto": {"hyperparameters": chosen}},
+                "market": {"bid": "12.50", "deadline": "+10m"},
+            },
+        )
+
+    job = create(beta=0.2, batch_size=4)
+    assert job.market["decision"] == "admitted"
+    assert job.method.type == "kto"
+    assert job.method.kto["hyperparameters"].items() >= {"batch_size": 4, "beta": 0.2}.items()
+    with pytest.raises(openai.BadRequestError, match="batch_size: is 1 for method 'kto'") as one:
+        create(batch_size=1)
+    assert one.value.param == "hyperparameters.batch_size"
 
 
 def test_hyperparameters_are_those_of_the_method_or_beside_it(

@@ -96,7 +96,7 @@ def test_a_target_that_pairs_have_before_they_are_learnt_is_refused(
         found = ask(http, "/v1/quotes", pairs, terms, method={"type": "dpo"})
         assert found.status_code == status, found.text
     assert found.json()["error"]["param"] == "market.target_loss"
-    assert "below 0.693, the loss of pairs" in found.json()["error"]["message"]
+    assert "below 0.693, the loss of preferences" in found.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("zone", ["pool", "default"])

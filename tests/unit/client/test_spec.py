@@ -106,7 +106,8 @@ def test_a_line_of_a_quote_is_taken_by_its_number_alone() -> None:
         ({"alpha": "much"}, "--set alpha: 'much'; expected a number"),
         (
             {"beta": "0.1"},
-            "--set beta: is set for method 'supervised'; expected --set method=dpo or --set method=kto beside it",
+            "--set beta: is set for method 'supervised'; expected --set method=dpo"
+            " or --set method=kto beside it",
         ),
     ],
 )

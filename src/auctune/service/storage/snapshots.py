@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 from sqlalchemy import Engine, select
@@ -22,7 +22,7 @@ from auctune.service.storage.tables import snapshots
 
 KEPT = 3
 """Snapshots of a zone that are kept."""
-SNAPSHOT_VERSION = 9
+SNAPSHOT_VERSION = 10
 """Version of the states in snapshots: raised with any change of a state or of its reducers."""
 
 _JOB = re.compile(JOB_ID)
@@ -41,9 +41,24 @@ def _state_without_fractions(state: Record) -> Record:
     return {"fractions": {}, **state}
 
 
+def _state_with_methods(state: Record) -> Record:
+    # Sizes of data said whether rows were pairs, and nowhere else stands such a key.
+    changed = {key: _with_methods(value) for key, value in state.items()}
+    if (has_pairs := changed.pop("has_pairs", None)) is not None:
+        changed["method"] = "dpo" if has_pairs else "supervised"
+    return changed
+
+
+def _with_methods(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _state_with_methods(value)
+    return [_with_methods(one) for one in value] if isinstance(value, list) else value
+
+
 SNAPSHOT_UPCASTS: Mapping[int, Upcast] = {
     7: _state_without_fractions,
     8: _state_without_squares,
+    9: _state_with_methods,
 }
 """By version: from the state in a snapshot of that version to the next. A snapshot of a version
 that no chain of steps leads from is skipped, and the log is folded: the other way to change states.

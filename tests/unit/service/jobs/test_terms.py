@@ -31,6 +31,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "market.lora.warmup_ratio": {"market": {"lora": {"warmup_ratio": 0.1}}},
     "validation_file": {"validation_file": "file-v"},
     "method.dpo": {"method": {"type": "dpo"}},
+    "method.kto": {"method": {"type": "kto"}},
     "hyperparameters.n_epochs": {"hyperparameters": {"n_epochs": 3}},
 }
 

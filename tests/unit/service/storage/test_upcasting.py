@@ -106,6 +106,9 @@ def test_states_of_earlier_snapshots_are_read_and_unknown_ones_are_skipped() -> 
     now = {"seq": 3, "fractions": {}}
     assert upcast_snapshot({"version": 7, "seq": 3}) == now
     assert upcast_snapshot({"version": SNAPSHOT_VERSION, **now}) == now
+    sizes = [{"rows": 2, "has_pairs": is_paired} for is_paired in (False, True)]
+    methods = [{"rows": 2, "method": method} for method in ("supervised", "dpo")]
+    assert upcast_snapshot({"version": 9, "jobs": {"a": sizes}}) == {"jobs": {"a": methods}}
     for version in (None, 6, SNAPSHOT_VERSION + 1):
         with pytest.raises(ValueError, match=f"snapshot of version {version}, expected"):
             upcast_snapshot({"version": version, "seq": 3})
