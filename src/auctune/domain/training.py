@@ -178,13 +178,26 @@ class TrainingConfig:
         if self.method == "supervised" and self.beta != PARAMETERS["beta"].default:
             expected = 'method = "dpo" or method = "kto" beside it'
             raise InputError("beta", "is set for method 'supervised'", expected)
-        if self.method == "kto" and self.batch_size == 1:
-            # Another row's answer in the batch tells how far the adapter is from its base.
-            raise InputError("batch_size", "is 1 for method 'kto'", "2 or more")
+        check_batch_size("batch_size", self.method, self.batch_size)
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters by name, without what a subclass adds."""
         return {name: getattr(self, name) for name in PARAMETERS}
+
+
+def check_batch_size(place: str, method: Method, batch_size: int) -> None:
+    """Check that a batch has the rows that a method needs.
+
+    Args:
+        place: how errors call the batch size.
+        method, batch_size: as of `TrainingConfig`.
+
+    Raises:
+        InputError: for a single row of method `kto`: another row's answer tells how far the adapter
+            is from its base.
+    """
+    if method == "kto" and batch_size == 1:
+        raise InputError(place, "is 1 for method 'kto'", "2 or more")
 
 
 def _declarations() -> Mapping[str, Parameter]:

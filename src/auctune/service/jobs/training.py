@@ -14,7 +14,7 @@ from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
-from auctune.domain.training import TrainingConfig
+from auctune.domain.training import TrainingConfig, check_batch_size
 from auctune.schema import hyperparameters_of
 from auctune.service.jobs.request import (
     Hyperparameters,
@@ -128,6 +128,7 @@ def resolve_training(request: JobRequest, defaults: Defaults) -> Training:
         "max_length": min(length, defaults.context_tokens or length),
         "seed": secrets.randbelow(2**31) if request.seed is None else request.seed,
     }
+    check_batch_size("hyperparameters.batch_size", resolved["method"], resolved["batch_size"])
     if isinstance(chosen, PreferenceHyperparameters) and chosen.beta != "auto":
         resolved["beta"] = chosen.beta
     start = request.start
