@@ -17,6 +17,7 @@ from auctune.client.endpoint import KEY_FILE, URL_FILE, StartupStatus
 from auctune.domain.errors import InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import ProgressLines
+from auctune.engine.service_manager import notify_manager
 
 if TYPE_CHECKING:
     from auctune.service.config.models import ServiceConfig
@@ -78,12 +79,14 @@ def _serve(
     place = DataDirs(data.resolve(), base_cache())
     url_file = place.data / URL_FILE
     progress, status, is_open = StartupProgress(), StartupStatus(place.data), False
-    before_end += [progress.stop, status.remove]
+    before_end += [progress.stop, status.remove, lambda: notify_manager("STOPPING=1")]
 
     def report(stage: str, share: float) -> None:
         if not progress.stage:
             # The folder is locked here, so a URL in it is that of a service that was killed.
             url_file.unlink(missing_ok=True)
+        if stage not in (progress.stage, "done"):
+            notify_manager(f"STATUS={stage}")
         progress.report(stage, share)
         status.write(f"{progress.stage} ({share:.0%})" if 0 < share < 1 else progress.stage)
 
@@ -93,6 +96,7 @@ def _serve(
         is_open = True
         url_file.write_text(url + "\n")
         status.remove()
+        notify_manager("READY=1", f"STATUS=serves at {url}")
         typer.echo(f"auctune serves at {url}")
         if key is not None:
             typer.echo(f"first operator key: {key}")

@@ -21,6 +21,7 @@ from auctune.domain import AuctuneError, InputError
 from auctune.engine.base_facts import Report, processor_warning
 from auctune.engine.file_lock import NODES_LOCK, lock_file
 from auctune.engine.runtime.local import start_fork_server
+from auctune.engine.service_manager import notify_manager
 from auctune.engine.unix_time import SteadyClock
 from auctune.service import logging
 from auctune.service.accounts.registry import NO_TERMS, AccountRegistry, Budget, Role, generate_key
@@ -275,6 +276,7 @@ class Shutdown:
         self._apply()
 
     def _apply(self) -> None:
+        notify_manager("STOPPING=1")
         self._server.should_exit = True
         self._server.force_exit = self._num_signals > 1
 
