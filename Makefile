@@ -10,7 +10,8 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PIP_INSTALL := $(PIP) install --no-compile
 DEMO_OUT ?= out/demo
 
-.PHONY: help setup constraints docs demo test test-all clients vllm checked lint kernels bench gpu soak experiments clean
+.PHONY: help setup constraints docs demo test test-all clients vllm checked lint kernels bench gpu soak experiments \
+	deploy-check release clean
 
 help:
 	@echo "make demo    a service with zones of every kind: bids of all kinds, watched to the end; minutes"
@@ -35,6 +36,8 @@ help:
 	@echo "make docs    the site of these pages, in build/site/index.html"
 	@echo "make setup   only the virtual environment in .venv"
 	@echo "make constraints  resolve requirements.txt, with hashes, and constraints.txt; RAISE=PACKAGE raises one"
+	@echo "make deploy-check  linters and schemas of deploy/: containers, compose, systemd, Kubernetes"
+	@echo "make release  sdist, wheel, SBOM and SHA256SUMS of the last commit, in dist"
 	@echo "make clean   remove what the other targets made"
 
 setup: $(READY)
@@ -183,5 +186,19 @@ docs: $(READY)
 	$(BIN)/python docs/site/check_assets.py build/site
 	@echo "the site is in build/site/index.html"
 
+# Linters, schemas and cyclonedx-py, beside the environment, not in it.
+TOOLS := .venv-deploy/bin
+.venv-deploy/.ready: deploy/tools.txt
+	@echo "setting up $(@D): once"
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --requirement $<
+	@touch $@
+
+deploy-check: $(READY) .venv-deploy/.ready
+	AUCTUNE_DEPLOY_TOOLS=$(CURDIR)/$(TOOLS) $(BIN)/pytest tests/integration/test_deploy.py tests/integration/test_release.py
+
+release: $(READY) .venv-deploy/.ready
+	$(BIN)/python deploy/release.py dist --cyclonedx $(TOOLS)/cyclonedx-py
+
 clean:
-	rm -rf .venv .venv-clients out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-clients .venv-deploy out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

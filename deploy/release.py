@@ -17,7 +17,7 @@ from importlib.metadata import requires
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 _ROOT = Path(__file__).resolve().parent.parent
 _BUILD = "import setuptools.build_meta as b, sys; b.build_{}(sys.argv[1])"
@@ -80,33 +80,32 @@ def normalized(sdist: bytes, time: int) -> bytes:
 
 def bill_of_materials(cyclonedx: str) -> bytes:
     """Return a CycloneDX document, in JSON, of all that the wheel and its extras install."""
-    locked = (_ROOT / "requirements.txt").read_text().replace("\\\n", "").splitlines()
-    # It has no hashes: each of torch's indexes has other builds.
-    torch = [
-        line for line in (_ROOT / "constraints.txt").read_text().splitlines() if "torch==" in line
-    ]
-    shipped = shipped_names()
-    lines = [
-        line for line in locked + torch if canonicalize_name(line.partition("==")[0]) in shipped
-    ]
+    # Both have the same releases: the one also torch's, of which each index has another build; the
+    # other has hashes.
+    files = [(_ROOT / name).read_text() for name in ("constraints.txt", "requirements.txt")]
+    locked = [line for file in files for line in file.replace("\\\n", "").splitlines()]
+    lines = {canonicalize_name(line.partition("==")[0]): line for line in locked if "==" in line}
+    text = "\n".join(lines[name] for name in sorted(shipped_names() & lines.keys())).encode()
     command = [cyclonedx, "requirements", "--output-reproducible", "--validate"]
     command += ["--pyproject", str(_ROOT / "pyproject.toml"), "-"]
-    text = "\n".join(lines).encode()
-    return subprocess.run(command, input=text, check=True, stdout=subprocess.PIPE).stdout
+    # It warns that such a list has no graph of dependencies.
+    env = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    return subprocess.run(command, input=text, check=True, stdout=subprocess.PIPE, env=env).stdout
 
 
-def shipped_names() -> set[str]:
-    """Return the names of all packages that the wheel and its extras lead to in this environment."""
+def shipped_names() -> set[NormalizedName]:
+    """Return the names of all packages that the wheel and its extras require, directly or not."""
     found: set[tuple[str, str]] = set()
     waiting = [Requirement(text) for text in _SHIPPED]
     while waiting:
         one = waiting.pop()
         for extra in {"", *one.extras} - {extra for name, extra in found if name == one.name}:
             found.add((one.name, extra))
-            for needed in map(Requirement, requires(one.name) or ()):
-                if needed.marker is None or needed.marker.evaluate({"extra": extra}):
-                    waiting.append(needed)
-    return {str(canonicalize_name(name)) for name, _ in found}
+            needed = map(Requirement, requires(one.name) or ())
+            waiting += [
+                x for x in needed if x.marker is None or x.marker.evaluate({"extra": extra})
+            ]
+    return {canonicalize_name(name) for name, _ in found}
 
 
 def _git(*arguments: str) -> bytes:
