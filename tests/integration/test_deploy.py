@@ -135,9 +135,12 @@ def test_compose_accepts_its_file_and_no_database_without_a_password() -> None:
 
 
 def test_the_compose_file_is_one_of_the_specification() -> None:
+    tools = os.environ.get("AUCTUNE_DEPLOY_TOOLS")
+    if tools is None:
+        pytest.skip("AUCTUNE_DEPLOY_TOOLS names no folder; `make deploy-check` makes one")
     script = "import compose_spec, sys; compose_spec.PyCompose.from_yaml(sys.stdin.read())"
-    python = Path(tool("hadolint")).with_name("python")
-    subprocess.run([python, "-c", script], input=(DEPLOY / "compose.yaml").read_bytes(), check=True)
+    command = [Path(tools) / "python", "-c", script]
+    subprocess.run(command, input=(DEPLOY / "compose.yaml").read_bytes(), check=True)
 
 
 def test_kubernetes_accepts_what_kustomize_makes(tmp_path: Path) -> None:
