@@ -142,7 +142,7 @@ def evaluate_adapter(
         Path | None,
         typer.Argument(
             metavar="FILE",
-            help="Rows to evaluate on, as JSONL. Default: the job's validation data.",
+            help="Rows to evaluate on. Default: the job's validation data.",
             show_default=False,
         ),
     ] = None,
@@ -188,7 +188,7 @@ def evaluate_adapter(
                     record.record["model"],
                 )
         if data is None:
-            raise InputError("FILE", "is missing", "JSONL rows: an adapter's folder has none")
+            raise InputError("FILE", "is missing", "rows: an adapter's folder has none")
         settings = _settings(model, adapter, base)
         with RunConsole(Console(stderr=True)) as shown:
             found = evaluate(
@@ -211,7 +211,7 @@ def evaluate_adapter(
 def _validation(job: Job, space: Path, client: Client) -> Path:
     file_id = job.record["validation_file"]
     if file_id is None:
-        raise InputError("FILE", "is missing, and the job has no validation data", "a JSONL file")
+        raise InputError("FILE", "is missing, and the job has no validation data", "a file of rows")
     path = space / "validation.jsonl"
     client.fetch(file_id, path)
     return path

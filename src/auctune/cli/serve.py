@@ -99,8 +99,12 @@ def _serve(
         notify_manager("READY=1", f"STATUS=serves at {url}")
         typer.echo(f"auctune serves at {url}")
         if key is not None:
-            typer.echo(f"first operator key: {key}")
-            typer.echo(f"(shown once; also in {data / KEY_FILE})")
+            # What is no terminal may be a log, which others read.
+            if sys.stdout.isatty():
+                typer.echo(f"first operator key: {key}")
+                typer.echo(f"(shown once; also in {data / KEY_FILE})")
+            else:
+                typer.echo(f"the first operator key is in {data / KEY_FILE}")
         if config is None:
             typer.echo("prices begin at 0.0000; auctune init writes settings, to set them")
         typer.echo("stop with Ctrl-C")

@@ -270,9 +270,7 @@ class Client:
             return self.upload(Path(file))
         except OSError as error:
             reason = error.strerror or "unknown error"
-            raise InputError(
-                file, f"cannot be read ({reason})", "a data set in JSON lines"
-            ) from None
+            raise InputError(file, f"cannot be read ({reason})", "a data set") from None
 
     def _submit(self, body: Record) -> Job:
         return Job.read(self._transport.post(_path(*_JOBS), body, secrets.token_urlsafe(24)))

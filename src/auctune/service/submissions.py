@@ -343,6 +343,6 @@ class SubmissionService:
             error = InputError(
                 "file",
                 f"holds data that no zone here trains on (kinds of zones here: {kinds})",
-                "rows of text (JSONL)",
+                "rows of text",
             )
             await self._files.set_error(file.id, str(error))

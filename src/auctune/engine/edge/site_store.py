@@ -62,7 +62,9 @@ def _read(request: ReadRows) -> RowsRead:
         try:
             content = Path(request.source).read_bytes()
         except OSError as error:
-            raise InputError(place, f"cannot be read ({error.strerror})", "a JSONL file") from None
+            raise InputError(
+                place, f"cannot be read ({error.strerror})", "a file of rows"
+            ) from None
     sha256 = hashlib.sha256(content).hexdigest()
     if request.sha256 not in (None, sha256):
         raise InputError(place, "has changed", "the rows with which the job began")

@@ -281,9 +281,9 @@ class MultipartUpload:
         if not parts.is_over:
             raise InputError("body", "ends before the end of the form", _EXPECTED)
         if parts.filename is None:
-            raise InputError("file", "is missing", "a file of JSON lines")
+            raise InputError("file", "is missing", "a file of rows")
         if not parts.size:
-            raise InputError("file", "is empty", "a file of JSON lines")
+            raise InputError("file", "is empty", "a file of rows")
         purpose = parts.fields.get("purpose")
         if purpose != Purpose.TRAINING.value.encode():
             found = "is missing" if purpose is None else "is not offered"

@@ -48,7 +48,7 @@ _FORM: dict[str, Any] = {
 
 @router.post("", response_model=FileObject, response_model_exclude_none=True, openapi_extra=_FORM)
 async def upload(service: ServiceDep, who: CurrentUser, request: Request) -> JSON:
-    """Upload a data set in JSON lines."""
+    """Upload a data set."""
     return await receive_file(service, who, request, MultipartUpload(request))
 
 
