@@ -139,7 +139,7 @@ def test_the_compose_file_is_one_of_the_specification() -> None:
     if tools is None:
         pytest.skip("AUCTUNE_DEPLOY_TOOLS names no folder; `make deploy-check` makes one")
     script = "import compose_spec, sys; compose_spec.PyCompose.from_yaml(sys.stdin.read())"
-    command = [Path(tools) / "python", "-c", script]
+    command: list[str | Path] = [Path(tools) / "python", "-c", script]
     subprocess.run(command, input=(DEPLOY / "compose.yaml").read_bytes(), check=True)
 
 

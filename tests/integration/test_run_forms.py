@@ -42,7 +42,7 @@ def write_data(folder: Path) -> None:
 
 
 def test_jobs_of_all_methods_train_beside_each_other(in_cache: Path, tmp_path: Path) -> None:
-    bid = {"bid": 4.0, "arrival": 0, "deadline": 9, "rank": 4, "share": 0.1, "epochs": 2}
+    bid = {"bid": 9.0, "arrival": 0, "deadline": 9, "rank": 4, "share": 0.1}
     bids: list[dict[str, Any]] = [
         {"id": "alpaca", "data": "alpaca.parquet", **bid},
         {"id": "ratings", "data": "ratings.csv.gz", "method": "kto", "batch_size": 6, **bid},
@@ -52,6 +52,7 @@ def test_jobs_of_all_methods_train_beside_each_other(in_cache: Path, tmp_path: P
     write_data(tmp_path / "market")
     run_market(market, tmp_path / "out", quiet())
     tasks = {task.id: task for task in report_of(tmp_path / "out").tasks}
+    assert {name: task.reason for name, task in tasks.items()} == dict.fromkeys(tasks)
     assert {name: task.state for name, task in tasks.items()} == dict.fromkeys(
         ("alpaca", "ratings", "pairs"), TaskState.DONE
     )
