@@ -154,6 +154,23 @@ class LimitsConfig(BaseModel):
     )
 
 
+class FilesConfig(BaseModel):
+    """[files]: how long files are kept."""
+
+    model_config = STRICT
+
+    data_days: Positive | None = Field(
+        default=None,
+        description="after how many days an upload without `expires_after` is deleted. A change "
+        "holds for later uploads. Default: never",
+    )
+    results_days: Positive | None = Field(
+        default=None,
+        description="after how many days the results of a job, adapters, checkpoints and metrics, "
+        "are deleted. A change holds for results that are stored later. Default: never",
+    )
+
+
 class WebhooksConfig(BaseModel):
     """[webhooks]: notifications of jobs that have ended, and of budgets."""
 
@@ -217,6 +234,7 @@ class ServiceConfig(BaseModel):
         "requests without a key, and whether the browser uses TLS",
     )
     limits: LimitsConfig = Field(default=LimitsConfig(), description="limits of keys and users")
+    files: FilesConfig = Field(default=FilesConfig(), description="how long files are kept")
     webhooks: WebhooksConfig = Field(
         default=WebhooksConfig(),
         description="notifications of jobs that have ended",

@@ -19,11 +19,13 @@ import sqlalchemy
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Engine,
     Table,
     cast,
     exists,
     func,
+    or_,
     select,
     tuple_,
     union_all,
@@ -220,12 +222,16 @@ class Queries:
         oldest_first: bool = False,
         sha256: str | None = None,
         filename: str | None = None,
+        now: float | None = None,
     ) -> Page[Row]:
         """Return a page of files that are not deleted, newest first.
 
-        The page follows the file `after`, which may have been deleted. Other arguments are filters.
+        The page follows the file `after`, which may have been deleted. Other arguments are filters;
+        `now` leaves out those that have expired by then.
         """
         query = _owned(select(files), files, owner).where(files.c.deleted_at.is_(None))
+        if now is not None:
+            query = query.where(_has_not_expired(now))
         if purpose is not None:
             query = query.where(files.c.purpose == purpose)
         if sha256 is not None:
@@ -237,12 +243,24 @@ class Queries:
         cursor = self._cursor(files, owner, after)
         return self._page(query, files.c.seq, limit, cursor, oldest_first)
 
-    def results(self, owner: str, job: str) -> list[Row]:
-        """Return the files of an owner whose names begin with the id of a job, oldest first."""
+    def expired_files(self, now: float, limit: int, after: int | None = None) -> Page[Row]:
+        """Return a page of all owners' files that have expired and are not deleted, oldest first.
+
+        The page follows the file with the number `after`.
+        """
+        query = select(files).where(files.c.deleted_at.is_(None), files.c.expires_at <= now)
+        return self._page(query, files.c.seq, limit, after, is_rising=True)
+
+    def results(self, owner: str, job: str, now: float) -> list[Row]:
+        """Return the files of an owner whose names begin with the id of a job, oldest first.
+
+        Those that have expired are left out.
+        """
         query = select(files).where(
             files.c.owner == owner,
             files.c.purpose == "fine-tune-results",
             files.c.deleted_at.is_(None),
+            _has_not_expired(now),
             files.c.filename.startswith(job, autoescape=True),
         )
         return self._read(query.order_by(files.c.seq))
@@ -445,6 +463,10 @@ def iter_pages(
         yield page
         if has_more := page.has_more:
             after = key(page.items[-1])
+
+
+def _has_not_expired(now: float) -> ColumnElement[bool]:
+    return or_(files.c.expires_at.is_(None), files.c.expires_at > now)
 
 
 def _newest(chosen: Query, key: Column[int], limit: int, after: int | None) -> Query:

@@ -82,9 +82,25 @@ def test_a_deleted_file_is_not_listed_but_is_still_a_place(
     assert ids(pages.files("a", limit=9, after="a7")) == ["a5"]
     stored = pages.file("a7")
     assert stored is not None
-    assert stored._asdict() == {"detail": None, **deleted}
+    assert stored._asdict() == {"detail": None, "expires_at": None, **deleted}
     assert "a7" not in pages.file_ids()
     assert {"a5", "a8"} <= pages.file_ids()
+
+
+def test_files_that_have_expired_are_left_out_by_a_time_and_found_to_be_deleted(
+    pages: Queries, committer: Committer
+) -> None:
+    expiring = [file_row(f"a{seq}", seq, "a", expires_at=float(seq)) for seq in (5, 7)]
+    gone = file_row("a8", 8, "a", deleted_at=4.0, expires_at=5.0)
+    write(committer, WriteBatch().upsert(files, *expiring, gone))
+    assert ids(pages.files("a", limit=9)) == ["a7", "a5"]
+    assert ids(pages.files("a", limit=9, now=6.9)) == ["a7"]
+    assert ids(pages.files("a", limit=9, now=7.0)) == []
+    assert ids(pages.files(None, limit=9, now=7.0)) == ["b6"]
+    assert ids(pages.expired_files(4.9, limit=9)) == []
+    first = pages.expired_files(7.0, limit=1)
+    assert (ids(first), first.has_more) == (["a5"], True)
+    assert ids(pages.expired_files(7.0, 1, first.items[-1].seq)) == ["a7"]
 
 
 def test_one_job_or_file_is_found_by_its_id(pages: Queries) -> None:
