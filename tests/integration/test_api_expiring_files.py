@@ -51,9 +51,7 @@ def sweep(served: Served) -> int:
 
 
 @pytest.mark.parametrize("seconds", [HOUR, 30 * DAY])
-def test_a_file_shows_when_it_expires_wherever_it_is_returned(
-    served: Served, seconds: int
-) -> None:
+def test_a_file_shows_when_it_expires_wherever_it_is_returned(served: Served, seconds: int) -> None:
     client = served.client()
     file = upload(client, seconds)
     assert file.expires_at == file.created_at + seconds
@@ -206,9 +204,7 @@ def test_results_and_data_are_kept_for_as_long_as_the_operator_says(tmp_path: Pa
             with pytest.raises(openai.NotFoundError):
                 client.files.content(adapter)
             with pytest.raises(openai.BadRequestError, match="has been deleted"):
-                client.fine_tuning.jobs.create(
-                    model=str(done.fine_tuned_model), training_file=file
-                )
+                client.fine_tuning.jobs.create(model=str(done.fine_tuned_model), training_file=file)
             # The job still lists them, as after a deletion on request.
             assert client.fine_tuning.jobs.retrieve(job).result_files == done.result_files
             assert sweep(served) == num_deleted

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 
-import orjson
 import structlog
 
 from auctune.domain import AuctuneError
 from auctune.service.accounts.limits import OpenJobs
+from auctune.service.event_writer import read_job
 from auctune.service.fair_queue import in_turns
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.storage import Queries, iter_pages
@@ -96,7 +96,7 @@ class FileLifecycle:
         jobs = self._open_jobs.jobs_of(record.owner)
         read = partial(self._queries.jobs_by_id, jobs, outside=self._zones)
         for page in iter_pages(read) if jobs else ():
-            bodies = [orjson.loads(row.body) for row in page.items]
+            bodies = [read_job(row).body for row in page.items]
             yield any(
                 record.id == body.get("repaired")
                 or record.id in (body["training"].get(name) for name in _FILES)

@@ -58,6 +58,7 @@ from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBa
 from auctune.service.storage.committer import durable
 from auctune.service.storage.engine import StoreError
 from auctune.service.storage.queries import JobReadModel, read_values
+from auctune.service.storage_billing import StorageBilling
 from auctune.service.submissions import ClockError, FutureLogs, SubmissionService, clock_fault
 from auctune.service.tasks import Notifier, TaskSet
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
@@ -77,6 +78,7 @@ _CHECK_SECONDS = 1.0
 _REQUESTS_AT_WORK = 16
 _PURGE_SECONDS = 3600.0
 _EXPIRY_SECONDS = 10.0
+_BILLING_SECONDS = 10.0
 
 BURST_SECONDS = 2.0
 """A key that was idle may send the requests of so many seconds at once."""
@@ -139,6 +141,7 @@ class Service:
     Attributes:
         zones: by name; the first is the default.
         lifecycle: deletes files.
+        storage: charges for files.
         rate: rate limit of requests, by key.
         late: rate limit of responses to those without a key, or beyond its rate.
         idempotency: jobs of recent requests, for retries.
@@ -161,6 +164,7 @@ class Service:
     spending: BudgetTracker
     files: FileRepository
     lifecycle: FileLifecycle
+    storage: StorageBilling
     queries: Queries
     log: EventLog
     idempotency: IdempotencyStore
@@ -294,6 +298,8 @@ class ServiceRuntime:
         trash, idempotency = self.service.files.trash, self.service.idempotency
         self._tasks.spawn(keep_up(self.service.now, trash, idempotency, self._committer))
         self._tasks.spawn(self.service.lifecycle.run(_EXPIRY_SECONDS))
+        billing = self.service.storage.run(_BILLING_SECONDS, self.service.unready_reason)
+        self._tasks.spawn(billing)
         for zone in self.workers:
             if self.service.future_logs.fault(zone) is not None:
                 self._tasks.spawn(self._start_when_reached(zone))
@@ -487,6 +493,16 @@ async def build_service(
         spending=spending,
         files=files,
         lifecycle=FileLifecycle(files, zones, open_jobs, queries, now),
+        storage=StorageBilling(
+            config.files.price_per_gb_month,
+            next(iter(zones.values())),
+            accounts,
+            spending,
+            queries,
+            committer,
+            store.reader,
+            now,
+        ),
         queries=queries,
         log=log,
         idempotency=IdempotencyStore(store.reader, now),

@@ -22,9 +22,12 @@ from sqlalchemy import (
     ColumnElement,
     Engine,
     Table,
+    and_,
+    case,
     cast,
     exists,
     func,
+    literal,
     or_,
     select,
     tuple_,
@@ -283,6 +286,34 @@ class Queries:
         ((count, size),) = self._read(query)
         return FileTotals(count, int(size or 0))
 
+    def storage(self, since: int, until: int) -> dict[str, int]:
+        """Return bytes times seconds of the files that were stored in a period, by owner.
+
+        A file counts from its creation until it was deleted or has expired, to the second.
+        """
+        begin = case((files.c.created_at > since, files.c.created_at), else_=since)
+        end: ColumnElement[Any] = literal(until, BigInteger)
+        for column in (files.c.deleted_at, files.c.expires_at):
+            end = case((column < end, column), else_=end)
+        seconds = cast(end, BigInteger) - cast(begin, BigInteger)
+        chosen = (
+            select(files.c.owner, files.c.bytes, seconds.label("seconds"))
+            .where(
+                files.c.created_at < until,
+                or_(files.c.deleted_at.is_(None), files.c.deleted_at > since),
+                _has_not_expired(since),
+            )
+            .subquery()
+        )
+        # Products of large files would not fit into 64 bits; most files were there all the time.
+        totals = select(
+            chosen.c.owner, chosen.c.seconds, cast(func.sum(chosen.c.bytes), BigInteger)
+        ).group_by(chosen.c.owner, chosen.c.seconds)
+        found: dict[str, int] = {}
+        for owner, duration, size in self._read(totals):
+            found[owner] = found.get(owner, 0) + int(duration) * int(size)
+        return {owner: total for owner, total in found.items() if total > 0}
+
     def files_of_status(self, status: str) -> list[Row]:
         """Return all owners' files of a status that are not deleted, oldest first."""
         query = select(files).where(files.c.status == status, files.c.deleted_at.is_(None))
@@ -317,8 +348,14 @@ class Queries:
         return Page(tuple(map(read_row, page.items)), page.has_more)
 
     def entries(self, account: str, limit: int, after: int | None = None) -> Page[Row]:
-        """Return a page of an account's entries, newest first; `after` is the id of an entry."""
-        query = select(entries).where(entries.c.account == account)
+        """Return a page of an account's entries, newest first; `after` is the id of an entry.
+
+        Those about no job have `event_type` and `event_body` of their event.
+        """
+        event = and_(events.c.seq == entries.c.seq, entries.c.job.is_(None))
+        columns = events.c.type.label("event_type"), events.c.body.label("event_body")
+        query = select(entries, *columns).outerjoin(events, event)
+        query = query.where(entries.c.account == account)
         return self._page(query, entries.c.id, limit, after)
 
     def charges(

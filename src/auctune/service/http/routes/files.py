@@ -60,6 +60,7 @@ async def receive_file(
     service: Service, who: Principal, request: Request, form: MultipartUpload
 ) -> JSON:
     """Store the file of a form."""
+    service.storage.check_upload(who.user)
     length = request.headers.get("content-length", "")
     announced = max(0, int(length) - FORM_BYTES) if length.isascii() and length.isdecimal() else 0
     limit = service.files.limits.upload_bytes
