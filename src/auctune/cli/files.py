@@ -30,7 +30,7 @@ def list_files(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJson
 @files.command("upload")
 @option_groups
 def upload_file(
-    path: Annotated[
+    file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Data set in JSON lines.", show_default=False)
     ],
     *,
@@ -46,11 +46,11 @@ def upload_file(
     seconds = None if expires is None else _seconds(expires)
     with service.connect() as client:
         try:
-            file = client.upload(path, seconds)
+            uploaded = client.upload(file, seconds)
         except OSError as error:
             reason = f"cannot be read ({error.strerror or 'unknown error'})"
-            raise InputError(str(path), reason, "a data set in JSON lines") from None
-    typer.echo(file)
+            raise InputError(str(file), reason, "a data set in JSON lines") from None
+    typer.echo(uploaded)
 
 
 @files.command("delete")
