@@ -1,6 +1,7 @@
 """Files that expire: by their uploader's wish, and by the operator's policy."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import auctune.service.service as service_module
 from auctune.service.config.models import FilesConfig, ServiceConfig
+from support.page_visitor import PageVisitor
 from support.serving import ROWS, SLOT_SECONDS, Clock, Served, make_file, make_zone, serving
 
 HOUR, DAY = 3600, 86_400
@@ -195,6 +197,13 @@ def test_results_and_data_are_kept_for_as_long_as_the_operator_says(tmp_path: Pa
             found = client.files.retrieve(result)
             assert found.expires_at == found.created_at + 2 * DAY
         assert done.fine_tuned_model in [one.id for one in client.models.list()]
+        until = datetime.fromtimestamp(served.clock.time + 2 * DAY, UTC).isoformat()
+        visitor = PageVisitor(served, served.users["ada"])
+        assert f'kept until <time datetime="{until}">' in visitor.get(f"/page/jobs/{job}").text
+        files = visitor.get("/page/files").text
+        assert f'<time datetime="{until}">' in files
+        assert "An upload is deleted 1.5 days after it was stored" in files
+        assert "Results are deleted 2 days after they were stored" in files
         served.clock.time += 2 * DAY
         # Before anything was deleted, and after it.
         for num_deleted in (3, 0):

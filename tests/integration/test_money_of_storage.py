@@ -20,6 +20,7 @@ from auctune.service.storage.event_log import EventType
 from auctune.service.storage_billing import StorageBilling
 from auctune.service.zones.core.events import GB_MONTH
 from auctune.service.zones.core.zone import Zone
+from support.page_visitor import PageVisitor
 from support.serving import EPOCH, Clock, Served, make_file, make_zone, serving
 
 pytest_plugins = ["support.store_fixtures"]
@@ -294,6 +295,10 @@ def test_users_see_what_is_stored_what_it_costs_and_what_for(tmp_path: Path, clo
         size = f"{20_000 * len(ROWS) / 1e9:.3g}"
         assert entry["memo"] == f"storage of {size} GB on 2027-01-15"
         assert Decimal(entry["amount"]) == cost((20_000, DAY / 2))
+        money = PageVisitor(served, served.users["ada"]).get("/page/money").text
+        assert entry["memo"] in money
+        assert "Stored files cost" in money
+        assert "credits per GB and 30 days" in money
 
 
 def test_costs_of_all_months_sum_to_what_is_owed_before_and_after_an_erasure(
