@@ -17,6 +17,7 @@ from auctune.service.event_writer import read_job
 from auctune.service.fair_queue import in_turns
 from auctune.service.files.repository import FileRecord, FileRepository
 from auctune.service.storage import Queries, iter_pages
+from auctune.service.storage.event_log import Record
 from auctune.service.zones.core.gateway import AnyGateway
 
 _PAGE = 200
@@ -96,9 +97,10 @@ class FileLifecycle:
         jobs = self._open_jobs.jobs_of(record.owner)
         read = partial(self._queries.jobs_by_id, jobs, outside=self._zones)
         for page in iter_pages(read) if jobs else ():
-            bodies = [read_job(row).body for row in page.items]
-            yield any(
-                record.id == body.get("repaired")
-                or record.id in (body["training"].get(name) for name in _FILES)
-                for body in bodies
-            )
+            yield any(record.id in _files_of(read_job(row).body) for row in page.items)
+
+
+def _files_of(body: Record) -> list[str | None]:
+    """Return the ids of the files that a job needs, by the body of its row."""
+    named = [body["training"].get(name) for name in _FILES]
+    return [body.get("repaired"), *named, *(body["request"].get("sites") or {}).values()]
