@@ -118,7 +118,9 @@ def test_from_its_expiry_on_a_file_is_not_found_and_no_job_can_use_it(served: Se
     assert is_stored(served, file)
     assert sweep(served) == 1
     assert (is_stored(served, file), is_stored(served, other)) == (False, True)
-    assert served.service.queries.file(file).deleted_at == served.clock.time
+    row = served.service.queries.file(file)
+    assert row is not None
+    assert row.deleted_at == served.clock.time
 
 
 def test_a_file_that_an_open_job_needs_is_kept_until_the_job_is_over(served: Served) -> None:

@@ -42,11 +42,11 @@ def upload_file(
     ] = None,
     service: ServiceOptions,
 ) -> None:
-    """Upload a data set and print its id; without --expires an earlier upload of it is used."""
+    """Upload a data set as a new file and print its id."""
     seconds = None if expires is None else _seconds(expires)
     with service.connect() as client:
         try:
-            uploaded = client.upload(file, seconds)
+            uploaded = client.upload_new(file, seconds)
         except OSError as error:
             reason = f"cannot be read ({error.strerror or 'unknown error'})"
             raise InputError(str(file), reason, "a data set in JSON lines") from None

@@ -20,6 +20,7 @@ _PAGE = 100
 _FILE_ID = "file-"
 _EDGE = "edge"
 _JOB = "ftjob-"
+_DATA = {"purpose": "fine-tune"}
 # An earlier upload is used again if it is there for so long.
 _REUSED_SECONDS = 3600.0
 
@@ -80,28 +81,37 @@ class Client:
         """List the user's files, newest first."""
         return self._pages("files")
 
-    def upload(self, path: Path, expires_seconds: int | None = None) -> str:
+    def upload(self, path: Path) -> str:
         """Upload a data set and return its id; a file with this name and content is reused.
-
-        With `expires_seconds` it is always a new file, which is deleted after so many seconds.
 
         Raises:
             OSError: if it cannot be read.
         """
-        fields = {"purpose": "fine-tune"}
-        if expires_seconds is not None:
-            expiry = {"anchor": "created_at", "seconds": str(expires_seconds)}
-            fields |= {f"expires_after[{name}]": value for name, value in expiry.items()}
-            return str(self._transport.upload(_path("files"), path, fields)["id"])
         with path.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         same = self._transport.get(
-            _path("files"), sha256=digest, filename=path.name, limit=1, **fields
+            _path("files"), sha256=digest, filename=path.name, limit=1, **_DATA
         )["data"]
         # A file that failed its check may pass now, and one that expires may be gone too soon.
         least = time.time() + _REUSED_SECONDS
         if same and same[0]["status"] != "error" and same[0].get("expires_at", least) >= least:
             return str(same[0]["id"])
+        return self.upload_new(path)
+
+    def upload_new(self, path: Path, expires_seconds: int | None = None) -> str:
+        """Upload a data set as a new file and return its id.
+
+        Args:
+            path: of the data set.
+            expires_seconds: time after which the service deletes it, or `None`.
+
+        Raises:
+            OSError: if it cannot be read.
+        """
+        fields = dict(_DATA)
+        if expires_seconds is not None:
+            fields["expires_after[anchor]"] = "created_at"
+            fields["expires_after[seconds]"] = str(expires_seconds)
         return str(self._transport.upload(_path("files"), path, fields)["id"])
 
     def is_processed(self, file: str) -> bool:
