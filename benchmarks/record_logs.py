@@ -47,6 +47,7 @@ UNDER_WAY = "under way"
 TABLES = ("teams", "users", "files", "jobs", "entries", "idempotency_keys")
 # Events of one commit are closer: between two of them there is no state that was ever on disk.
 _MIN_GAP_SECONDS = 0.1
+_PRICES = "prices.updated"
 _PENDING, _ADMITTED = "pending", "admitted"
 
 
@@ -118,10 +119,20 @@ def without_checksum(event: Row) -> Row:
 def _under_way(events: list[Row], zones: Iterable[str]) -> dict[str, Any]:
     """Return the moment without pending jobs that maximizes the least number of jobs per zone."""
     jobs: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    learning = {event["zone"] for event in events if event["type"] == _PRICES}
+    # Zones whose prices do not know the newest decision: a service that opens there updates them,
+    # at any time after it.
+    stale: set[str] = set()
     best, found = (-1, -1), events[0]
     for event, following in pairwise(events):
         _update(jobs[event["zone"]], event)
+        if event["type"] == _PRICES:
+            stale.discard(event["zone"])
+        elif event["type"] == "job.decided" and event["zone"] in learning:
+            stale.add(event["zone"])
         if following["at"] - event["at"] < _MIN_GAP_SECONDS:
+            continue
+        if stale:
             continue
         if any(_PENDING in of_zone.values() for of_zone in jobs.values()):
             continue
@@ -174,8 +185,9 @@ def main() -> None:
     if options.soak is not None:
         record(options.soak / "service", options.to)
         record_snapshots(options.to, UNDER_WAY)
-    # Processes that the service starts import the tests' support, too.
-    os.environ["PYTHONPATH"] = sys.path[0]
+    # Processes that the service starts import the tests' support too, and the same sources.
+    sources = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join([sys.path[0], *filter(None, sources)])
     for fixture in FIXTURES if options.expectations else [options.to]:
         write_expectations(fixture)
         for file in sorted(fixture.iterdir()):

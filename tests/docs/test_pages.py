@@ -191,7 +191,7 @@ WITH_TOML = [page for page in pages() if blocks(page, "toml") and page not in OT
 def test_toml_blocks_have_keys_of_files_that_are_read_only(page: Path) -> None:
     for block in blocks(page, "toml"):
         table = tomllib.loads(block.text)
-        if table.keys() & {"zones", "limits", "billing", "inference"}:
+        if table.keys() & {"zones", "limits", "files", "billing", "inference"}:
             ServiceConfig.model_validate(table)
             continue
         if "thread" in table:

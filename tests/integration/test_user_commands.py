@@ -208,6 +208,29 @@ def test_files_are_listed_and_those_no_open_job_needs_deleted(
     assert auctune("files", "list", *own)[1] == "no files yet\n"
 
 
+def test_an_upload_expires_after_the_span_that_is_asked_for(
+    served: Served, auctune: Run, tmp_path: Path
+) -> None:
+    own = ("--api-key", served.key("keeper"))
+    path = tmp_path / "rows.jsonl"
+    path.write_text(ROWS)
+    code, kept, _ = auctune("files", "upload", path, *own)
+    assert code == 0
+    ids = [auctune("files", "upload", path, "--expires", span, *own)[1] for span in ("12h", "7d")]
+    found = json.loads(auctune("files", "list", "--json", *own)[1])
+    spans = {one["id"]: one.get("expires_at", 0) - one["created_at"] for one in found}
+    assert [spans[one.strip()] for one in ids] == [12 * 3600, 7 * 86_400]
+    assert spans[kept.strip()] < 0
+    assert "expires" in auctune("files", "list", *own)[1]
+    assert f"stored: 3 files, {3 * len(ROWS):,} bytes\n" in auctune("ledger", *own)[1]
+    for span, expected in (("7", "12h or 7d"), ("0d", "12h or 7d"), ("31d", "30 days")):
+        code, _, lines = auctune("files", "upload", path, "--expires", span, *own)
+        assert code == 2
+        assert expected in lines[0]
+    code, _, lines = auctune("files", "upload", tmp_path / "none.jsonl", *own)
+    assert (code, "cannot be read" in lines[0]) == (2, True)
+
+
 @pytest.mark.slow
 def test_the_same_data_are_uploaded_once_by_each_of_their_owners(
     served: Served, auctune: Run, tmp_path: Path
@@ -241,7 +264,7 @@ def test_an_upload_that_was_not_looked_at_before_an_end_is_looked_at_after_the_n
     tmp_path: Path,
 ) -> None:
     class Form:
-        filename, purpose = "rows.jsonl", Purpose.TRAINING
+        filename, purpose, expires_seconds = "rows.jsonl", Purpose.TRAINING, None
 
     async def chunks() -> AsyncIterator[bytes]:
         yield ROWS.encode()

@@ -57,13 +57,21 @@ def _print_ledger(record: Mapping[str, Any]) -> None:
     remaining = statement["budget_remaining"]
     budget = "" if remaining is None else f"; remaining budget: {remaining}"
     typer.echo(f"{statement['user']} owes {statement['balance']}{budget}")
+    _print_storage(statement["storage"])
     if entries:
-        table = make_table("at", "amount", "job", right=("amount",))
+        table = make_table("at", "amount", "for", right=("amount",))
         for entry in entries:
-            table.add_row(format_time(entry["created_at"]), entry["amount"], entry["job"] or "-")
+            what = entry["job"] or entry["memo"] or "-"
+            table.add_row(format_time(entry["created_at"]), entry["amount"], what)
         print_table(table)
     if balances is not None:
         _print_balances(balances)
+
+
+def _print_storage(storage: Mapping[str, Any]) -> None:
+    price = storage["price_per_gb_month"]
+    cost = f"; {price} per GB (10^9 bytes) and 30 days" if float(price) else ""
+    typer.echo(f"stored: {storage['files']} files, {storage['bytes']:,} bytes{cost}")
 
 
 def _print_balances(balances: Mapping[str, str]) -> None:

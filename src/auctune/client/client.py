@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,9 @@ _PAGE = 100
 _FILE_ID = "file-"
 _EDGE = "edge"
 _JOB = "ftjob-"
+_DATA = {"purpose": "fine-tune"}
+# An earlier upload is used again if it is there for so long.
+_REUSED_SECONDS = 3600.0
 
 
 class Client:
@@ -83,15 +87,31 @@ class Client:
         Raises:
             OSError: if it cannot be read.
         """
-        fields = {"purpose": "fine-tune"}
         with path.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
         same = self._transport.get(
-            _path("files"), sha256=digest, filename=path.name, limit=1, **fields
+            _path("files"), sha256=digest, filename=path.name, limit=1, **_DATA
         )["data"]
-        # A file that failed its check may pass now: upload it again.
-        if same and same[0]["status"] != "error":
+        # A file that failed its check may pass now, and one that expires may be gone too soon.
+        least = time.time() + _REUSED_SECONDS
+        if same and same[0]["status"] != "error" and same[0].get("expires_at", least) >= least:
             return str(same[0]["id"])
+        return self.upload_new(path)
+
+    def upload_new(self, path: Path, expires_seconds: int | None = None) -> str:
+        """Upload a data set as a new file and return its id.
+
+        Args:
+            path: of the data set.
+            expires_seconds: time after which the service deletes it, or `None`.
+
+        Raises:
+            OSError: if it cannot be read.
+        """
+        fields = dict(_DATA)
+        if expires_seconds is not None:
+            fields["expires_after[anchor]"] = "created_at"
+            fields["expires_after[seconds]"] = str(expires_seconds)
         return str(self._transport.upload(_path("files"), path, fields)["id"])
 
     def is_processed(self, file: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from auctune.domain import InputError
 from auctune.service.storage.event_log import EventType, ZoneEvent
-from auctune.service.zones.core.events import old_token_amount, token_charge
+from auctune.service.zones.core.events import old_token_amount, storage_charge, token_charge
 from auctune.service.zones.core.state import ZoneModel, ZoneState
 
 Body = dict[str, Any]
@@ -97,6 +97,12 @@ class LogVerifier(ABC, Generic[S, M]):
             carried = self.state.carried(event.body["user"], event.body["model"])
             amount, carried = token_charge(tokens, price, carried)
             return {**event.body, "amount": str(amount), "carried": str(carried)}
+        if event.type == EventType.STORAGE_USED:
+            body = event.body
+            amount, rest = storage_charge(
+                int(body["byte_seconds"]), Decimal(body["price"]), body["carried_before"]
+            )
+            return {**body, "amount": str(amount), "carried": rest}
         rule = self.rules.get(event.type)
         if rule is not None:
             return rule(self, event)

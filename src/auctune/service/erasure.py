@@ -141,7 +141,8 @@ async def erase(service: Service, user: str) -> dict[str, int]:
 
 async def _erase_files(service: Service, user: str) -> int:
     count = 0
-    while files := (await in_thread(service.files.page, user, _PAGE, None, None, False)).items:
+    read = partial(service.files.page, user, _PAGE, with_expired=True)
+    while files := (await in_thread(read)).items:
         for record in files:
             await service.files.delete(record)
             count += 1

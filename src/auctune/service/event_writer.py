@@ -14,11 +14,14 @@ from auctune.service.metrics import Metrics
 from auctune.service.storage import Row, tables
 from auctune.service.storage.committer import Committer, WriteBatch
 from auctune.service.storage.engine import StoreError
-from auctune.service.storage.event_log import VERSION, ZoneEvent, checksum
+from auctune.service.storage.event_log import VERSION, EventType, ZoneEvent, checksum
 from auctune.service.storage.queries import Effects, JobReadModel, Status, metadata_rows
 from auctune.service.tasks import Notifier
 from auctune.service.webhooks.dispatcher import WEBHOOK_EVENTS
 from auctune.service.zones.core.zone import OnDone
+
+STORAGE_CHARGED = "storage:"
+"""Prefix of the names in the table `meta` of how far users' storage has been charged."""
 
 _STEPS = int(1 / STEP)
 
@@ -79,6 +82,8 @@ class LogWriter:
             batch.insert(tables.events, _event_row(event))
             if event.body.get("idempotency_key") is not None:
                 batch.upsert(tables.idempotency_keys, _key_row(event))
+            if event.type == EventType.STORAGE_USED:
+                batch.upsert(tables.meta, _storage_row(event))
             if change.entries:
                 alerts += self._spending.record(event, change.entries, _api_key(event, rows))
                 first = self._committer.next_seq(len(change.entries))
@@ -176,6 +181,15 @@ def _key_row(event: ZoneEvent) -> dict[str, object]:
         "digest": key["digest"],
         "job": event.job,
         "at": event.at,
+    }
+
+
+def _storage_row(event: ZoneEvent) -> dict[str, str]:
+    # In the transaction of the charge: no period is charged twice, and no rest is lost.
+    charged = {name: event.body[name] for name in ("until", "carried")}
+    return {
+        "name": STORAGE_CHARGED + event.body["user"],
+        "value": orjson.dumps(charged).decode(),
     }
 
 

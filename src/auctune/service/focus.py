@@ -1,8 +1,8 @@
 """The ledger as a cost-and-usage file of FOCUS 1.0 (https://focus.finops.org).
 
-A row has the charges of a day (UTC) for one job, or for answers of one model, of one user, team,
-key and zone; refunds have rows of their own. The sum of `BilledCost` over all months is what users
-owe. Holds are not costs.
+A row has the charges of a day (UTC) for one job, for answers of one model, or for storage, of one
+user, team, key and zone; refunds have rows of their own. The sum of `BilledCost` over all months is
+what users owe. Holds are not costs.
 
 The team is that of the user when the job was submitted or the answer requested, as recorded then:
 costs of past months stay as they are when a user changes teams.
@@ -29,8 +29,9 @@ from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
 from auctune.service.storage import Queries, Row, iter_pages
+from auctune.service.storage.event_log import EventType
 from auctune.service.storage.queries import Charge
-from auctune.service.zones.core.events import TokensUsed, adapter
+from auctune.service.zones.core.events import GB_MONTH, StorageUsed, TokensUsed, adapter
 from auctune.service.zones.core.projection import Usage
 
 COLUMNS = (
@@ -95,6 +96,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _TAG = "auctune/"
 _TOKENS = "Tokens"
+_FILES, _GB_MONTHS = "files", "GB-Months"
 # Each takes a thread some milliseconds.
 _MAX_CHARGES, _MAX_ROWS = 500, 200
 
@@ -157,22 +159,28 @@ class _Service(StrEnum):
 
     TRAINING = "Fine-tuning"
     ANSWERS = "Answers"
+    STORAGE = "File storage"
 
 
-_RESOURCE_TYPES = {_Service.TRAINING: "Fine-tuning job", _Service.ANSWERS: "Model"}
+_RESOURCE_TYPES = {
+    _Service.TRAINING: "Fine-tuning job",
+    _Service.ANSWERS: "Model",
+    _Service.STORAGE: "Files",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """A job, or a model that answers, with who uses it.
+    """A job, a model that answers, or all files, with who uses it.
 
     Attributes:
+        zone: None for files, which are of no zone.
         name: the job's suffix.
         tags: the job's metadata.
     """
 
     service: _Service
-    zone: str
+    zone: str | None
     id: str
     team: str | None
     key: str | None
@@ -248,6 +256,12 @@ class _AccountCharges:
         body = orjson.loads(event.body)
         at = datetime.fromtimestamp(event.at, UTC)
         day = at.replace(hour=0, minute=0, second=0, microsecond=0)
+        if event.type == EventType.STORAGE_USED:
+            stored: StorageUsed = adapter(StorageUsed).validate_python(body)
+            files = _Resource(_Service.STORAGE, None, _FILES, stored.team, None)
+            usage = Usage(stored.byte_seconds / GB_MONTH, _GB_MONTHS, is_fixed_price=True)
+            self._sum(day, files, _Kind.USAGE).add(amount, usage)
+            return
         if event.job is None:
             used: TokensUsed = adapter(TokensUsed).validate_python(body)
             model = _Resource(_Service.ANSWERS, event.zone, used.model, used.team, used.key)
@@ -284,7 +298,7 @@ class _AccountCharges:
         def place(item: tuple[tuple[_Resource, _Kind], _Sum]) -> tuple[Any, ...]:
             resource, kind = item[0]
             order = list(_Kind).index(kind)
-            return resource.zone, resource.id, resource.key or "", resource.team or "", order
+            return resource.zone or "", resource.id, resource.key or "", resource.team or "", order
 
         for day, sums in sorted(self._sums.items()):
             # A day at a time, as others wait for the interpreter meanwhile.
@@ -301,8 +315,10 @@ class _AccountCharges:
 
 def _resource_columns(resource: _Resource, user: str, kind: _Kind) -> dict[str, str | None]:
     """Return the columns of what was sold, and to whom."""
-    text = f"{resource.service} in zone {resource.zone}"
-    sku = f"{resource.zone}/{resource.service.lower()}"
+    name = str(resource.service)
+    text = name if resource.zone is None else f"{name} in zone {resource.zone}"
+    sku = name.lower() if resource.zone is None else f"{resource.zone}/{name.lower()}"
+    category = "Storage" if resource.service is _Service.STORAGE else "AI and Machine Learning"
     own = {"user": user, "key": resource.key, "zone": resource.zone}
     tags = {_TAG + name: value for name, value in own.items() if value is not None}
     return {
@@ -311,6 +327,7 @@ def _resource_columns(resource: _Resource, user: str, kind: _Kind) -> dict[str, 
         "ResourceID": resource.id,
         "ResourceName": resource.name,
         "ResourceType": _RESOURCE_TYPES[resource.service],
+        "ServiceCategory": category,
         "ServiceName": resource.service,
         "SkuId": sku,
         "SkuPriceId": sku,
@@ -343,7 +360,6 @@ def _billing_columns(billing: BillingConfig, month: Month) -> dict[str, str]:
         "ChargeCategory": "Usage",
         "ChargeType": "Usage",
         "ChargeFrequency": "Usage-Based",
-        "ServiceCategory": "AI and Machine Learning",
     }
 
 

@@ -2,7 +2,7 @@
 
 | account | balance |
 | --- | --- |
-| user:ID | amount that a user owes for admitted jobs, and for usage of metered jobs and answers |
+| user:ID | amount that a user owes for admitted jobs, metered jobs, answers and stored files |
 | hold:ID | a user's holds for open metered jobs: reserved, not owed |
 | held | payments and holds of open jobs (negative) |
 | revenue | earned payments (negative) |
@@ -84,8 +84,8 @@ def meter(user: str, amount: Money) -> tuple[Entry, ...]:
     return transfer(user_account(user), REVENUE, amount) + release(user, amount)
 
 
-def charge_tokens(user: str, amount: Money) -> tuple[Entry, ...]:
-    """Charge tokens of answers: owed and earned at once."""
+def charge_usage(user: str, amount: Money) -> tuple[Entry, ...]:
+    """Charge tokens of answers, or storage: owed and earned at once."""
     return transfer(user_account(user), REVENUE, amount)
 
 

@@ -43,6 +43,7 @@ from auctune.service.datasets.repairer import VendorGateway
 from auctune.service.datasets.training_data import StartModels
 from auctune.service.event_writer import LogWriter, read_job
 from auctune.service.fair_queue import Gate, ReadThreads, in_thread, make_task
+from auctune.service.file_lifecycle import FileLifecycle
 from auctune.service.files.blobs import Disk, Trash
 from auctune.service.files.repository import FileRepository
 from auctune.service.identifiers import JOB_ID
@@ -57,6 +58,7 @@ from auctune.service.storage import Committer, EventLog, Queries, Store, WriteBa
 from auctune.service.storage.committer import durable
 from auctune.service.storage.engine import StoreError
 from auctune.service.storage.queries import JobReadModel, read_values
+from auctune.service.storage_billing import StorageBilling
 from auctune.service.submissions import ClockError, FutureLogs, SubmissionService, clock_fault
 from auctune.service.tasks import Notifier, TaskSet
 from auctune.service.webhooks.dispatcher import WebhookDispatcher
@@ -75,6 +77,8 @@ _PAUSED = "paused:"
 _CHECK_SECONDS = 1.0
 _REQUESTS_AT_WORK = 16
 _PURGE_SECONDS = 3600.0
+_EXPIRY_SECONDS = 10.0
+_BILLING_SECONDS = 10.0
 
 BURST_SECONDS = 2.0
 """A key that was idle may send the requests of so many seconds at once."""
@@ -136,6 +140,8 @@ class Service:
 
     Attributes:
         zones: by name; the first is the default.
+        lifecycle: deletes files.
+        storage: charges for files.
         rate: rate limit of requests, by key.
         late: rate limit of responses to those without a key, or beyond its rate.
         idempotency: jobs of recent requests, for retries.
@@ -157,6 +163,8 @@ class Service:
     late: LateResponses
     spending: BudgetTracker
     files: FileRepository
+    lifecycle: FileLifecycle
+    storage: StorageBilling
     queries: Queries
     log: EventLog
     idempotency: IdempotencyStore
@@ -289,6 +297,9 @@ class ServiceRuntime:
         self.service.wandb.start()
         trash, idempotency = self.service.files.trash, self.service.idempotency
         self._tasks.spawn(keep_up(self.service.now, trash, idempotency, self._committer))
+        self._tasks.spawn(self.service.lifecycle.run(_EXPIRY_SECONDS))
+        billing = self.service.storage.run(_BILLING_SECONDS, self.service.unready_reason)
+        self._tasks.spawn(billing)
         for zone in self.workers:
             if self.service.future_logs.fault(zone) is not None:
                 self._tasks.spawn(self._start_when_reached(zone))
@@ -404,7 +415,9 @@ async def build_service(
     metrics, notifier = Metrics(open_jobs, gate.used), Notifier()
     recorder = LogWriter(committer, spending, open_jobs, metrics, notifier)
     disk = Disk(place.data, RESERVED_BYTES)
-    files = FileRepository(place.data / "files", queries, committer, limits, now, disk)
+    files = FileRepository(
+        place.data / "files", queries, committer, limits, now, disk, config.files
+    )
     if data is None:
         data = DataClient(
             place.cache,
@@ -479,6 +492,17 @@ async def build_service(
         late=LateResponses(),
         spending=spending,
         files=files,
+        lifecycle=FileLifecycle(files, zones, open_jobs, queries, now),
+        storage=StorageBilling(
+            config.files.price_per_gb_month,
+            next(iter(zones.values())),
+            accounts,
+            spending,
+            queries,
+            committer,
+            store.reader,
+            now,
+        ),
         queries=queries,
         log=log,
         idempotency=IdempotencyStore(store.reader, now),

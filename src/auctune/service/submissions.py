@@ -234,6 +234,7 @@ class SubmissionService:
                     model = self.resolve_alias(request.model)
                     request = request.model_copy(update={"model": model})
                 quote = require_quote(self._quotes, request, who.user)
+                await self._check_expiry(quote.request)
                 zone = self._open_zone(self._zones[quote.zone])
                 return await zone.accept(job, who, request, quote, key)
             request = await self._complete(who, request)
@@ -284,7 +285,20 @@ class SubmissionService:
             request = request.starting_from(start)
         elif request.model in self._aliases:
             request = request.for_base(self.resolve_alias(request.model))
+        await self._check_expiry(request)
         return self._with_default_terms(who, request)
+
+    async def _check_expiry(self, request: JobRequest) -> None:
+        """Refuse files that have expired; a job that was submitted before keeps them."""
+        named = {
+            "training_file": request.training_file,
+            "validation_file": request.validation_file,
+            "model": None if request.start is None else request.start.file,
+            **{f"market.sites.{site}": file for site, file in (request.market.sites or {}).items()},
+        }
+        for place, file in named.items():
+            if file is not None:
+                await self._files.check_not_expired(file, place)
 
     def _with_default_terms(self, who: Principal, request: JobRequest) -> JobRequest:
         missing = missing_terms(request.market)

@@ -11,6 +11,7 @@ from auctune.replay.timeshare import TimeshareVerifier
 from auctune.replay.verify import Difference, VerificationResult
 from auctune.service.accounts.registry import Principal, Role
 from auctune.service.storage.event_log import EventType, ZoneEvent
+from auctune.service.zones.core.events import GB_MONTH, StorageUsed, storage_charge
 from support.pooled_zones import PRICE, PooledZone
 
 UNITS = 4
@@ -94,6 +95,30 @@ def test_a_charge_of_an_earlier_release_was_rounded() -> None:
     (charge,) = [one for one in log if one.type == EventType.TOKENS_USED]
     charge.body["carried"] = None
     assert verify(made, log).is_identical
+
+
+def test_a_charge_for_storage_follows_from_what_was_stored_and_from_the_rest_before() -> None:
+    made, _ = recorded()
+    amount, carried = storage_charge(3 * GB_MONTH + 1, Decimal("0.0100"), 7)
+    charge = StorageUsed(
+        user="ann",
+        team=None,
+        since=0,
+        until=86_400,
+        byte_seconds=3 * GB_MONTH + 1,
+        price=Decimal("0.0100"),
+        carried_before=7,
+        amount=amount,
+        carried=carried,
+    )
+    made.zone.charge_storage([charge])
+    made.keep()
+    events = made.log.read()
+    assert (events[-1].body["amount"], events[-1].body["carried"]) == ("0.0300", 107)
+    assert verify(made, events).is_identical
+    log = edited(events, EventType.STORAGE_USED, 0, amount="0.0400")
+    (difference,) = verify(made, log).differences
+    assert (difference.what, difference.found) == ("storage.used: amount", "0.0300")
 
 
 def test_events_before_the_range_are_applied_as_recorded() -> None:

@@ -25,6 +25,7 @@ from auctune.service.config.fixed_values import FIXED_VALUES
 from auctune.service.config.inference import InferenceConfig, VllmConfig
 from auctune.service.config.models import (
     BillingConfig,
+    FilesConfig,
     KeyConfig,
     LimitsConfig,
     ServiceConfig,
@@ -40,6 +41,7 @@ from auctune.service.config.zone import LanguageZoneConfig
 TABLES: dict[str, type[BaseModel]] = {
     "The file": ServiceConfig,
     "[limits]": LimitsConfig,
+    "[files]": FilesConfig,
     "[webhooks]": WebhooksConfig,
     "[default_terms]": DefaultTerms,
     "[inference]": InferenceConfig,

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 from auctune.device_profile import physical_devices
 from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
+from auctune.domain.money import ZERO
 from auctune.schema import STRICT, ByKind, check_schema
 from auctune.service.accounts.registry import NO_TERMS, DefaultTerms, HashedKey, hash_existing_key
 from auctune.service.config.auction import AuctionConfig
@@ -154,6 +155,29 @@ class LimitsConfig(BaseModel):
     )
 
 
+class FilesConfig(BaseModel):
+    """[files]: how long files are kept, and what that costs."""
+
+    model_config = STRICT
+
+    data_days: Positive | None = Field(
+        default=None,
+        description="after how many days an upload without `expires_after` is deleted. A change "
+        "holds for later uploads. Default: never",
+    )
+    results_days: Positive | None = Field(
+        default=None,
+        description="after how many days the results of a job, adapters, checkpoints and metrics, "
+        "are deleted. A change holds for results that are stored later. Default: never",
+    )
+    price_per_gb_month: Amount = Field(
+        default=ZERO,
+        description="money for 10^9 bytes that are stored for 30 days, charged to the owner for "
+        "each day (UTC) by bytes and seconds. A change holds from the start of the service with "
+        "it. 0: free",
+    )
+
+
 class WebhooksConfig(BaseModel):
     """[webhooks]: notifications of jobs that have ended, and of budgets."""
 
@@ -217,6 +241,9 @@ class ServiceConfig(BaseModel):
         "requests without a key, and whether the browser uses TLS",
     )
     limits: LimitsConfig = Field(default=LimitsConfig(), description="limits of keys and users")
+    files: FilesConfig = Field(
+        default=FilesConfig(), description="how long files are kept, and their price"
+    )
     webhooks: WebhooksConfig = Field(
         default=WebhooksConfig(),
         description="notifications of jobs that have ended",

@@ -7,6 +7,9 @@ content is missing stay: an operator can restore it.
 Stored files and uploads in progress count together. An upload counts from its first byte on, with
 its announced size or what has arrived, whichever is more: many uploads that begin at once have no
 more room than one after the other.
+
+A file may expire. From then on its owner no longer has it, and no new job can use it; the row and
+the content stay until `FileLifecycle` deletes them, later only if an open job needs the file.
 """
 
 import asyncio
@@ -26,7 +29,7 @@ import structlog
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
 from auctune.service.accounts.limits import LimitReachedError
-from auctune.service.config.models import LimitsConfig
+from auctune.service.config.models import FilesConfig, LimitsConfig
 from auctune.service.fair_queue import in_thread
 from auctune.service.files.blobs import Blob, Blobs, Disk, Trash
 from auctune.service.identifiers import FILE_ID, new_id
@@ -186,6 +189,7 @@ class FileRecord:
         filename: the owner's name for it, for display only.
         status: whether it was examined.
         detail: the error found by the examination, or None.
+        expires_at: unix time from which on its owner no longer has it, or None.
         sizes: sizes as a data set, by base digest and length of rows ("DIGEST:LENGTH").
     """
 
@@ -200,10 +204,14 @@ class FileRecord:
     status: FileStatus
     detail: str | None = None
     sizes: dict[str, DataSize] = field(default_factory=dict)
+    expires_at: float | None = None
 
     def size_for(self, examination: str, max_length: int) -> DataSize | None:
         """Return its size by an examination and a length of rows, if known."""
         return self.sizes.get(size_key(examination, max_length))
+
+    def has_expired(self, now: float) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
 
     def to_row(self) -> dict[str, object]:
         sizes = {key: size.to_record() for key, size in self.sizes.items()}
@@ -220,6 +228,7 @@ class FileRecord:
             "detail": self.detail,
             "body": orjson.dumps({_SIZES: sizes}),
             "deleted_at": None,
+            "expires_at": self.expires_at,
         }
 
     @classmethod
@@ -237,6 +246,7 @@ class FileRecord:
             status=FileStatus(row.status),
             detail=row.detail,
             sizes={key: DataSize.from_record(value) for key, value in sizes.items()},
+            expires_at=row.expires_at,
         )
 
 
@@ -251,10 +261,14 @@ def size_key(examination: str, max_length: int) -> str:
 
 
 class UploadForm(Protocol):
-    """Fields of an upload, known once all of its content has been read."""
+    """Fields of an upload, known once all of its content has been read.
+
+    `expires_seconds` is after how many seconds it expires, or None.
+    """
 
     filename: str
     purpose: Purpose
+    expires_seconds: int | None
 
 
 class FileRepository:
@@ -271,7 +285,9 @@ class FileRepository:
         limits: LimitsConfig,
         now: Callable[[], float] = time.time,
         disk: Disk | None = None,
+        policy: FilesConfig | None = None,
     ) -> None:
+        self.policy = policy or FilesConfig()
         self.blobs = Blobs(folder)
         self.trash = Trash(folder.parent / "trash", now)
         self.limits = limits
@@ -309,8 +325,9 @@ class FileRepository:
             )
             try:
                 async with self._quota.importing(upload, blob.size):
+                    seconds = form.expires_seconds or _seconds(self.policy.data_days)
                     return await self._insert(
-                        name, owner, form.filename, form.purpose, blob, FileStatus.UPLOADED
+                        name, owner, form.filename, form.purpose, blob, FileStatus.UPLOADED, seconds
                     )
             except LimitReachedError:
                 self.blobs.delete(name)
@@ -320,11 +337,19 @@ class FileRepository:
         """Store a result of a job by moving a file."""
         name = new_id("file")
         blob = await asyncio.to_thread(self.blobs.adopt, name, source)
-        return await self._insert(name, owner, filename, Purpose.RESULT, blob, FileStatus.PROCESSED)
+        return await self._insert(
+            name,
+            owner,
+            filename,
+            Purpose.RESULT,
+            blob,
+            FileStatus.PROCESSED,
+            _seconds(self.policy.results_days),
+        )
 
     async def results(self, owner: str, job: str) -> dict[str, FileRecord]:
         """Return the stored results of a job by their names, those without content left out."""
-        rows = await in_thread(self._queries.results, owner, job)
+        rows = await in_thread(self._queries.results, owner, job, self._now())
         return {
             row.filename: FileRecord.from_row(row) for row in rows if row.id not in self._missing
         }
@@ -346,7 +371,7 @@ class FileRepository:
 
     async def set_size(self, file: str, examination: str, max_length: int, size: DataSize) -> None:
         """Record the size of a file, which can be trained on."""
-        record = await self.get(file)
+        record = await self.stored(file)
         if record is not None:
             newest = list(record.sizes.items())[1 - _MAX_SIZES :]
             sizes = {**dict(newest), size_key(examination, max_length): size}
@@ -356,7 +381,7 @@ class FileRepository:
 
     async def set_error(self, file: str, detail: str) -> None:
         """Record why a file cannot be trained on."""
-        record = await self.get(file)
+        record = await self.stored(file)
         if record is not None:
             await self._update(replace(record, status=FileStatus.ERROR, detail=detail))
 
@@ -369,6 +394,12 @@ class FileRepository:
         return record
 
     async def get(self, file: str) -> FileRecord | None:
+        """Return a file, or None if it does not exist or has expired."""
+        record = await self.stored(file)
+        return None if record is None or record.has_expired(self._now()) else record
+
+    async def stored(self, file: str) -> FileRecord | None:
+        """Return a file, or None; an expired one too, which an open job may need."""
         record = self.cached(file)
         if record is None and file not in self._deleting and re.fullmatch(FILE_ID, file):
             row, num_deleted = None, -1
@@ -383,16 +414,25 @@ class FileRepository:
         return record
 
     async def require(self, file: str, owner: str, place: str) -> FileRecord:
-        """Return a file of an owner for a job; `place` is that of the file in the request."""
-        record = await self.get(file)
+        """Return a file of an owner for a job; `place` is that of the file in the request.
+
+        A job keeps a file that expires: see `check_not_expired`.
+        """
+        record = await self.stored(file)
         if record is None or record.owner != owner:
             # The same error if another user has it: it must not reveal other users' files.
-            raise InputError(place, f"there is no file {file!r}", "the id of one of your files")
+            raise _no_file(file, place)
         if file in self._missing:
             raise InputError(
                 place, f"the content of {file!r} is missing at the service", "a new upload of it"
             )
         return record
+
+    async def check_not_expired(self, file: str, place: str) -> None:
+        """Refuse a file for a new job if it has expired; `place` is that in the request."""
+        record = await self.stored(file)
+        if record is not None and record.has_expired(self._now()):
+            raise _no_file(file, place)
 
     def page(
         self,
@@ -403,9 +443,17 @@ class FileRepository:
         oldest_first: bool = False,
         sha256: str | None = None,
         filename: str | None = None,
+        *,
+        with_expired: bool = False,
     ) -> Page[FileRecord]:
-        """Return a page of a user's files, for any thread; arguments as of `Queries.files`."""
-        page = self._queries.files(owner, limit, after, purpose, oldest_first, sha256, filename)
+        """Return a page of a user's files, for any thread; arguments as of `Queries.files`.
+
+        `with_expired`: also those that have expired.
+        """
+        now = None if with_expired else self._now()
+        page = self._queries.files(
+            owner, limit, after, purpose, oldest_first, sha256, filename, now
+        )
         return Page(tuple(map(FileRecord.from_row, page.items)), page.has_more)
 
     async def unexamined(self) -> tuple[FileRecord, ...]:
@@ -479,17 +527,20 @@ class FileRepository:
         purpose: Purpose,
         blob: Blob,
         status: FileStatus,
+        expires_seconds: float | None,
     ) -> FileRecord:
+        now = self._now()
         record = FileRecord(
             id=name,
             seq=self._committer.next_seq(),
             owner=owner,
-            created_at=self._now(),
+            created_at=now,
             size=blob.size,
             sha256=blob.sha256,
             filename=filename,
             purpose=purpose,
             status=status,
+            expires_at=None if expires_seconds is None else now + expires_seconds,
         )
         await durable(self._committer, WriteBatch().insert(tables.files, record.to_row()))
         self._add_to_cache(record)
@@ -509,3 +560,11 @@ class FileRepository:
         self._cache.move_to_end(record.id)
         while len(self._cache) > _CACHED:
             self._cache.popitem(last=False)
+
+
+def _seconds(days: float | None) -> float | None:
+    return None if days is None else days * _DAY_SECONDS
+
+
+def _no_file(file: str, place: str) -> InputError:
+    return InputError(place, f"there is no file {file!r}", "the id of one of your files")

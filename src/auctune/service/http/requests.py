@@ -8,8 +8,9 @@ The multipart upload of one file is parsed while it arrives; only small fields a
 import json
 import logging
 import math
+import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -243,10 +244,14 @@ TOKEN = "csrf"
 
 _MAX_FIELD_BYTES = 1024
 _EXPECTED = "multipart/form-data with the fields file and purpose"
+_DIGITS = re.compile(rb"[0-9]{1,9}")
+_ANCHOR, _SECONDS = "expires_after[anchor]", "expires_after[seconds]"
+EXPIRY_SECONDS = range(3600, 30 * 86_400 + 1)
+"""Values of `expires_after[seconds]`, as in OpenAI's API."""
 
 
 class MultipartUpload:
-    """Form of POST /v1/files; filename and purpose are set once `chunks` is exhausted.
+    """Form of POST /v1/files; its other fields are set once `chunks` is exhausted.
 
     Args:
         check_token: for a form of a page, which has a field `csrf` before its file: called with
@@ -261,6 +266,7 @@ class MultipartUpload:
             raise InputError("Content-Type", "is not a form with a file", _EXPECTED)
         self.filename = ""
         self.purpose = Purpose.TRAINING
+        self.expires_seconds: int | None = None
         self._request = request
         self._parts = _PartCollector(check_token)
         self._parser = MultipartParser(boundary, self._parts.callbacks())
@@ -289,6 +295,25 @@ class MultipartUpload:
             found = "is missing" if purpose is None else "is not offered"
             raise InputError("purpose", found, repr(Purpose.TRAINING.value))
         self.filename = safe_filename(parts.filename)
+        self.expires_seconds = _expiry_seconds(parts.fields)
+
+
+def _expiry_seconds(fields: Mapping[str, bytes]) -> int | None:
+    """Return after how many seconds an upload expires, or None."""
+    if fields.keys().isdisjoint((_ANCHOR, _SECONDS)):
+        return None
+    anchor, seconds = fields.get(_ANCHOR), fields.get(_SECONDS)
+    if anchor != b"created_at":
+        raise InputError(_ANCHOR, _found(anchor), "'created_at'")
+    if seconds is None or not _DIGITS.fullmatch(seconds) or int(seconds) not in EXPIRY_SECONDS:
+        first, last = EXPIRY_SECONDS[0], EXPIRY_SECONDS[-1]
+        expected = f"a whole number of seconds from {first} (an hour) to {last} (30 days)"
+        raise InputError(_SECONDS, _found(seconds), expected)
+    return int(seconds)
+
+
+def _found(value: bytes | None) -> str:
+    return "is missing" if value is None else f"is {value[:64].decode(errors='replace')!r}"
 
 
 def safe_filename(raw: bytes) -> str:
@@ -302,7 +327,13 @@ class _PartCollector:
 
     def __init__(self, check_token: Callable[[str], None] | None) -> None:
         self._check_token = check_token
-        self._names = {"file", "purpose", *([TOKEN] if check_token is not None else [])}
+        self._names = {
+            "file",
+            "purpose",
+            _ANCHOR,
+            _SECONDS,
+            *([TOKEN] if check_token is not None else []),
+        }
         self.fields: dict[str, bytes] = {}
         self.filename: bytes | None = None
         self.size = 0

@@ -32,6 +32,8 @@ class FileObject(BaseModel):
     object: Literal["file"] = "file"
     bytes: int
     created_at: int
+    # Left out if there is none, as in OpenAI's interface.
+    expires_at: int | SkipJsonSchema[None] = None
     filename: str
     purpose: Literal["fine-tune", "fine-tune-results"]
     status: Literal["uploaded", "processed", "error"]

@@ -34,11 +34,13 @@ def page_view(data: list[Any], *, has_more: bool = False) -> JSON:
 def file_view(record: FileRecord) -> JSON:
     """Return a file as an API object."""
     details = {} if record.detail is None else {"status_details": record.detail}
+    expiry = {} if record.expires_at is None else {"expires_at": int(record.expires_at)}
     return {
         "id": record.id,
         "object": "file",
         "bytes": record.size,
         "created_at": int(record.created_at),
+        **expiry,
         "filename": record.filename,
         "purpose": record.purpose.value,
         "status": record.status.value,

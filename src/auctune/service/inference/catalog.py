@@ -15,7 +15,7 @@ from auctune.service.fair_queue import in_thread, in_turns
 from auctune.service.files.repository import FileRecord, FileRepository, Purpose
 from auctune.service.identifiers import JOB_ID
 from auctune.service.jobs.request import PREFIX
-from auctune.service.storage import Queries, Row, iter_pages
+from auctune.service.storage import Page, Queries, Row, iter_pages
 from auctune.service.storage.queries import Status
 
 _OWNER = "auctune"
@@ -120,13 +120,16 @@ class ModelCatalog:
 
     def _read_tuned(self, owner: str, known: _Known) -> Iterator[Sequence[Model]]:
         """Yield the models whose adapters are stored, by page; add what is read to `known`."""
-        read = partial(self._queries.files, owner, _PAGE, purpose=Purpose.RESULT.value)
+
+        def read(after: str | None) -> Page[FileRecord]:
+            return self._files.page(owner, _PAGE, after, Purpose.RESULT.value)
+
         for page in iter_pages(read):
             yield from self._read_jobs(owner, page.items, known)
             yield [model for row in page.items if (model := known.get(row.id)) is not None]
 
     def _read_jobs(
-        self, owner: str, results: Sequence[Row], known: _Known
+        self, owner: str, results: Sequence[FileRecord], known: _Known
     ) -> Iterator[Sequence[Model]]:
         found = ((_ADAPTER.fullmatch(row.filename), row.id) for row in results)
         files = {match[1]: file for match, file in found if match and file not in known}

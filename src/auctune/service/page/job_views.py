@@ -39,7 +39,8 @@ async def list_files(visit: PageRequest) -> Response:
     after = visit.after("file")
     page = await in_thread(visit.service.files.page, visit.who.user, 50, after)
     shown = list(map(file_view, page.items))
-    return visit.render("files.html", files=shown, more=page.has_more)
+    stored = await ledger.storage(visit.service, visit.who)
+    return visit.render("files.html", files=shown, more=page.has_more, storage=stored)
 
 
 async def upload(visit: PageRequest) -> Response:

@@ -46,10 +46,12 @@ class EventType(StrEnum):
     OUT_OF_MEMORY = "job.out_of_memory"
     TOKENS_USED = "tokens.used"
     """About no job: the charge of a request for answers."""
+    STORAGE_USED = "storage.used"
+    """About no job: the charge of a user's stored files."""
 
 
 OLDEST_VERSION = 11
-VERSION = 14
+VERSION = 15
 """Version of the log: of the bodies of events, and of how prices are learned."""
 
 
@@ -97,6 +99,8 @@ EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     # that does not know them must not read them. And learned prices no longer depend on how a
     # processor rounds: `auctune replay` learns again those since then.
     13: {},
+    # Since then storage is charged, by events of a type that earlier releases do not know.
+    14: {},
 }
 """By version, and by the type of events whose body changed: from that version to the next."""
 

@@ -19,11 +19,16 @@ import sqlalchemy
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Engine,
     Table,
+    and_,
+    case,
     cast,
     exists,
     func,
+    literal,
+    or_,
     select,
     tuple_,
     union_all,
@@ -220,12 +225,16 @@ class Queries:
         oldest_first: bool = False,
         sha256: str | None = None,
         filename: str | None = None,
+        now: float | None = None,
     ) -> Page[Row]:
         """Return a page of files that are not deleted, newest first.
 
-        The page follows the file `after`, which may have been deleted. Other arguments are filters.
+        The page follows the file `after`, which may have been deleted. Other arguments are filters;
+        `now` leaves out those that have expired by then.
         """
         query = _owned(select(files), files, owner).where(files.c.deleted_at.is_(None))
+        if now is not None:
+            query = query.where(_has_not_expired(now))
         if purpose is not None:
             query = query.where(files.c.purpose == purpose)
         if sha256 is not None:
@@ -237,12 +246,24 @@ class Queries:
         cursor = self._cursor(files, owner, after)
         return self._page(query, files.c.seq, limit, cursor, oldest_first)
 
-    def results(self, owner: str, job: str) -> list[Row]:
-        """Return the files of an owner whose names begin with the id of a job, oldest first."""
+    def expired_files(self, now: float, limit: int, after: int | None = None) -> Page[Row]:
+        """Return a page of all owners' files that have expired and are not deleted, oldest first.
+
+        The page follows the file with the number `after`.
+        """
+        query = select(files).where(files.c.deleted_at.is_(None), files.c.expires_at <= now)
+        return self._page(query, files.c.seq, limit, after, is_rising=True)
+
+    def results(self, owner: str, job: str, now: float) -> list[Row]:
+        """Return the files of an owner whose names begin with the id of a job, oldest first.
+
+        Those that have expired are left out.
+        """
         query = select(files).where(
             files.c.owner == owner,
             files.c.purpose == "fine-tune-results",
             files.c.deleted_at.is_(None),
+            _has_not_expired(now),
             files.c.filename.startswith(job, autoescape=True),
         )
         return self._read(query.order_by(files.c.seq))
@@ -264,6 +285,34 @@ class Queries:
         )
         ((count, size),) = self._read(query)
         return FileTotals(count, int(size or 0))
+
+    def storage(self, since: int, until: int) -> dict[str, int]:
+        """Return bytes times seconds of the files that were stored in a period, by owner.
+
+        A file counts from its creation until it was deleted or has expired, to the second.
+        """
+        begin = case((files.c.created_at > since, files.c.created_at), else_=since)
+        end: ColumnElement[Any] = literal(until, BigInteger)
+        for column in (files.c.deleted_at, files.c.expires_at):
+            end = case((column < end, column), else_=end)
+        seconds = cast(end, BigInteger) - cast(begin, BigInteger)
+        chosen = (
+            select(files.c.owner, files.c.bytes, seconds.label("seconds"))
+            .where(
+                files.c.created_at < until,
+                or_(files.c.deleted_at.is_(None), files.c.deleted_at > since),
+                _has_not_expired(since),
+            )
+            .subquery()
+        )
+        # Products of large files would not fit into 64 bits; most files were there all the time.
+        totals = select(
+            chosen.c.owner, chosen.c.seconds, cast(func.sum(chosen.c.bytes), BigInteger)
+        ).group_by(chosen.c.owner, chosen.c.seconds)
+        found: dict[str, int] = {}
+        for owner, duration, size in self._read(totals):
+            found[owner] = found.get(owner, 0) + int(duration) * int(size)
+        return {owner: total for owner, total in found.items() if total > 0}
 
     def files_of_status(self, status: str) -> list[Row]:
         """Return all owners' files of a status that are not deleted, oldest first."""
@@ -299,8 +348,14 @@ class Queries:
         return Page(tuple(map(read_row, page.items)), page.has_more)
 
     def entries(self, account: str, limit: int, after: int | None = None) -> Page[Row]:
-        """Return a page of an account's entries, newest first; `after` is the id of an entry."""
-        query = select(entries).where(entries.c.account == account)
+        """Return a page of an account's entries, newest first; `after` is the id of an entry.
+
+        Those about no job have `event_type` and `event_body` of their event.
+        """
+        event = and_(events.c.seq == entries.c.seq, entries.c.job.is_(None))
+        columns = events.c.type.label("event_type"), events.c.body.label("event_body")
+        query = select(entries, *columns).outerjoin(events, event)
+        query = query.where(entries.c.account == account)
         return self._page(query, entries.c.id, limit, after)
 
     def charges(
@@ -445,6 +500,10 @@ def iter_pages(
         yield page
         if has_more := page.has_more:
             after = key(page.items[-1])
+
+
+def _has_not_expired(now: float) -> ColumnElement[bool]:
+    return or_(files.c.expires_at.is_(None), files.c.expires_at > now)
 
 
 def _newest(chosen: Query, key: Column[int], limit: int, after: int | None) -> Query:

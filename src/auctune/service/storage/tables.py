@@ -13,7 +13,7 @@ that of the log, see `upcasting`.
 | jobs | current state of a job, for reading; `seq` is that of its first event |
 | job_metadata | number of a pair of the metadata of a job, or of none, for searches |
 | snapshots | state of a zone after the event `seq` |
-| files | uploaded file or result; `deleted_at` is set when it is deleted |
+| files | uploaded file or result; with `deleted_at` when it was deleted |
 | teams, users, keys | accounts; an API key is stored as its hash |
 | idempotency_keys | response to a request with an idempotency token |
 | meta | named values of the whole service |
@@ -144,6 +144,7 @@ files = Table(
     Column("detail", Text),
     Column("body", LargeBinary, nullable=False),
     Column("deleted_at", TIME),
+    Column("expires_at", TIME),
     UniqueConstraint("seq"),
     Index(None, "owner", "purpose", "created_at", "bytes"),
     # An owner may have deleted any number of files.
@@ -154,6 +155,7 @@ files = Table(
             ("owner", "purpose", "seq"),
             ("owner", "sha256", "seq"),
             ("owner", "filename", "seq"),
+            ("expires_at", "seq"),
         )
     ),
     sqlite_strict=True,

@@ -24,6 +24,7 @@ LIMITS = LimitsConfig(
 class Name:
     filename = "rows.jsonl"
     purpose = Purpose.TRAINING
+    expires_seconds: int | None = None
 
 
 class Sender:

@@ -26,6 +26,7 @@ LIMITS = LimitsConfig(
 class Name:
     filename = "rows.jsonl"
     purpose = Purpose.TRAINING
+    expires_seconds: int | None = None
 
 
 async def _rows() -> AsyncIterator[bytes]:

@@ -1,6 +1,8 @@
 """Lists by page: whose, from where, and what is refused. Order and completeness: tests/property."""
 
+import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -82,9 +84,48 @@ def test_a_deleted_file_is_not_listed_but_is_still_a_place(
     assert ids(pages.files("a", limit=9, after="a7")) == ["a5"]
     stored = pages.file("a7")
     assert stored is not None
-    assert stored._asdict() == {"detail": None, **deleted}
+    assert stored._asdict() == {"detail": None, "expires_at": None, **deleted}
     assert "a7" not in pages.file_ids()
     assert {"a5", "a8"} <= pages.file_ids()
+
+
+def test_files_that_have_expired_are_left_out_by_a_time_and_found_to_be_deleted(
+    pages: Queries, committer: Committer
+) -> None:
+    expiring = [file_row(f"a{seq}", seq, "a", expires_at=float(seq)) for seq in (5, 7)]
+    gone = file_row("a8", 8, "a", deleted_at=4.0, expires_at=5.0)
+    write(committer, WriteBatch().upsert(files, *expiring, gone))
+    assert ids(pages.files("a", limit=9)) == ["a7", "a5"]
+    assert ids(pages.files("a", limit=9, now=6.9)) == ["a7"]
+    assert ids(pages.files("a", limit=9, now=7.0)) == []
+    assert ids(pages.files(None, limit=9, now=7.0)) == ["b6"]
+    assert ids(pages.expired_files(4.9, limit=9)) == []
+    first = pages.expired_files(7.0, limit=1)
+    assert (ids(first), first.has_more) == (["a5"], True)
+    assert ids(pages.expired_files(7.0, 1, first.items[-1].seq)) == ["a7"]
+
+
+def test_storage_is_the_sum_of_bytes_and_seconds_of_each_file(
+    pages: Queries, committer: Committer
+) -> None:
+    rng = random.Random(7)
+    size = 10**15
+    rows: list[dict[str, Any]] = []
+    for seq in range(100, 160):
+        created = rng.randint(0, 90)
+        deleted, expires = (rng.choice([None, float(rng.randint(created, 99))]) for _ in "ab")
+        row = file_row(f"c{seq}", seq, rng.choice("cd"), created_at=float(created))
+        rows.append({**row, "bytes": size + seq, "deleted_at": deleted, "expires_at": expires})
+    write(committer, WriteBatch().upsert(files, *rows))
+    for since, until in ((0, 100), (20, 21), (30, 70), (95, 1000)):
+        expected: Counter[str] = Counter()
+        for row in rows:
+            ends = [until, row["deleted_at"], row["expires_at"]]
+            end = min(int(one) for one in ends if one is not None)
+            seconds = max(0, end - max(since, int(row["created_at"])))
+            expected[row["owner"]] += seconds * row["bytes"]
+        found = pages.storage(since, until)
+        assert {owner: found.get(owner, 0) for owner in "cd"} == dict(expected)
 
 
 def test_one_job_or_file_is_found_by_its_id(pages: Queries) -> None:

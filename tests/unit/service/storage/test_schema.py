@@ -36,8 +36,8 @@ SECOND = '''"""Adds a column."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0007"
-down_revision = "0006"
+revision = "0008"
+down_revision = "0007"
 
 
 def upgrade() -> None:
@@ -53,7 +53,7 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "migrations 100%"
     shutil.copytree(_MIGRATIONS, folder)
     monkeypatch.setattr("auctune.service.storage.engine._MIGRATIONS", folder)
-    return folder / "versions" / "r0007_note.py"
+    return folder / "versions" / "r0008_note.py"
 
 
 def differences(store: Store) -> list[object]:
@@ -89,7 +89,7 @@ def test_a_database_of_an_earlier_release_is_refused_until_it_is_upgraded(
 ) -> None:
     open_store(database).close()
     next_release.write_text(SECOND)
-    with pytest.raises(InputError, match=r"has tables of revision 0006; .*: auctune db upgrade"):
+    with pytest.raises(InputError, match=r"has tables of revision 0007; .*: auctune db upgrade"):
         open_store(database)
     upgrade(database)
     with open_store(database) as store:
@@ -182,7 +182,7 @@ def test_a_database_of_a_later_release_is_refused(database: str, next_release: P
     open_store(database).close()
     next_release.unlink()
     for act in (open_store, upgrade):
-        with pytest.raises(InputError, match="has tables of revision 0007; expected at most 0006"):
+        with pytest.raises(InputError, match="has tables of revision 0008; expected at most 0007"):
             act(database)
 
 

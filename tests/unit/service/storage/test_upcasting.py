@@ -38,10 +38,11 @@ def test_a_body_takes_the_steps_of_its_type_since_it_was_written(
         11: {"a": lambda body: {**body, "unit": "s"}},
         12: {},
         13: {},
-        14: {"a": lambda body: {"took": [body["seconds"], body["unit"]]}},
+        14: {},
+        15: {"a": lambda body: {"took": [body["seconds"], body["unit"]]}},
     }
     monkeypatch.setattr("auctune.service.storage.event_log.EVENT_UPCASTS", steps)
-    monkeypatch.setattr("auctune.service.storage.event_log.VERSION", 15)
+    monkeypatch.setattr("auctune.service.storage.event_log.VERSION", 16)
     assert upcast_event(11, "a", b'{"seconds": 2}') == b'{"took":[2,"s"]}'
     assert upcast_event(13, "a", b'{"seconds": 2, "unit": "min"}') == b'{"took":[2,"min"]}'
     # Bodies that no step changes keep their bytes.

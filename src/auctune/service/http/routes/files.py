@@ -1,26 +1,21 @@
 """/v1/files: uploads, and result files of jobs."""
 
-import asyncio
-from collections.abc import Iterator
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from auctune.service.accounts.registry import Principal
-from auctune.service.event_writer import read_job
-from auctune.service.fair_queue import in_thread, in_turns
+from auctune.service.fair_queue import in_thread
 from auctune.service.files.blobs import TooLargeError
 from auctune.service.files.repository import FileRecord
 from auctune.service.http.errors import ERRORS, ApiError, not_found
 from auctune.service.http.middleware import FORM_BYTES
-from auctune.service.http.requests import CurrentUser, MultipartUpload, ServiceDep
+from auctune.service.http.requests import EXPIRY_SECONDS, CurrentUser, MultipartUpload, ServiceDep
 from auctune.service.http.schemas import FileDeleted, FileObject, FilePage
 from auctune.service.http.serializers import JSON, file_view, json_in_thread, page_view
 from auctune.service.identifiers import FILE_ID
 from auctune.service.service import Service
-from auctune.service.storage import iter_pages
 
 router = APIRouter(prefix="/v1/files", tags=["files"], responses=ERRORS)
 
@@ -38,6 +33,12 @@ _FORM: dict[str, Any] = {
                     "properties": {
                         "file": {"type": "string", "format": "binary", "minLength": 1},
                         "purpose": {"type": "string", "enum": ["fine-tune"]},
+                        "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
+                        "expires_after[seconds]": {
+                            "type": "integer",
+                            "minimum": EXPIRY_SECONDS[0],
+                            "maximum": EXPIRY_SECONDS[-1],
+                        },
                     },
                 }
             }
@@ -48,7 +49,10 @@ _FORM: dict[str, Any] = {
 
 @router.post("", response_model=FileObject, response_model_exclude_none=True, openapi_extra=_FORM)
 async def upload(service: ServiceDep, who: CurrentUser, request: Request) -> JSON:
-    """Upload a data set."""
+    """Upload a data set.
+
+    With `expires_after` the file is deleted so many seconds after it was created.
+    """
     return await receive_file(service, who, request, MultipartUpload(request))
 
 
@@ -56,6 +60,7 @@ async def receive_file(
     service: Service, who: Principal, request: Request, form: MultipartUpload
 ) -> JSON:
     """Store the file of a form."""
+    service.storage.check_upload(who.user)
     length = request.headers.get("content-length", "")
     announced = max(0, int(length) - FORM_BYTES) if length.isascii() and length.isdecimal() else 0
     limit = service.files.limits.upload_bytes
@@ -128,34 +133,8 @@ async def content(service: ServiceDep, who: CurrentUser, file_id: str) -> FileRe
 
 async def delete_record(service: Service, record: FileRecord) -> None:
     """Delete a file; raise 400 if an open job needs it."""
-    async with service.files.tombstone(record):
-        # From here on new jobs with this file are refused; earlier ones are known to the actors.
-        for zone in service.zones.values():
-            used = zone.actor.submit(lambda actor: actor.uses_file(record.id))
-            if await asyncio.wrap_future(used):
-                raise _file_in_use()
-        async for is_used in in_turns(_closed_zone_uses(service, record)):
-            if is_used:
-                raise _file_in_use()
-        await service.files.delete(record)
-
-
-def _closed_zone_uses(service: Service, record: FileRecord) -> Iterator[bool]:
-    """Yield whether open jobs of zones that are not in the settings now need a file, by page."""
-    jobs = service.open_jobs.jobs_of(record.owner)
-    read = partial(service.queries.jobs_by_id, jobs, outside=service.zones)
-    for page in iter_pages(read) if jobs else ():
-        bodies = [read_job(row).body for row in page.items]
-        yield any(
-            record.id == body.get("repaired")
-            or record.id
-            in (body["training"].get(name) for name in ("data", "validation", "start_from"))
-            for body in bodies
-        )
-
-
-def _file_in_use() -> ApiError:
-    return ApiError(400, "an open job needs this file", "file_in_use", "id")
+    if not await service.lifecycle.delete(record):
+        raise ApiError(400, "an open job needs this file", "file_in_use", "id")
 
 
 async def own_file(service: Service, who: Principal, name: str) -> FileRecord:

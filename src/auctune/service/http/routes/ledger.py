@@ -1,12 +1,15 @@
 """/v1/ledger: balance and entries of a user; all accounts for operators."""
 
 import math
+from datetime import UTC, datetime
 from typing import Annotated
 
+import orjson
 from fastapi import APIRouter, Query
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 
+from auctune.domain.money import format_money
 from auctune.service import focus
 from auctune.service.accounts.registry import Principal
 from auctune.service.event_writer import from_minor_units
@@ -18,19 +21,25 @@ from auctune.service.http.serializers import JSON, json_in_thread, page_view
 from auctune.service.identifiers import ENTRY_ID
 from auctune.service.ledger import user_account
 from auctune.service.service import Service
+from auctune.service.storage.event_log import EventType
+from auctune.service.zones.core.events import StorageUsed, adapter
 
 router = APIRouter(prefix="/v1/ledger", tags=["money"], responses=ERRORS)
 _SPANS = 96
 
 
 class EntryResponse(BaseModel):
-    """An entry of an account; amounts owed to the market are positive."""
+    """An entry of an account; amounts owed to the market are positive.
+
+    `memo` says what an entry about no job is for.
+    """
 
     id: str
     object: str = "entry"
     account: str
     amount: str
     job: str | None
+    memo: str | None
     created_at: int
 
 
@@ -46,10 +55,20 @@ class BudgetAlertResponse(BaseModel):
     seconds: float
 
 
+class StorageResponse(BaseModel):
+    """Stored files of a user, their price, and after how many days they are deleted, or null."""
+
+    files: int
+    bytes: int
+    price_per_gb_month: str
+    data_days: float | None
+    results_days: float | None
+
+
 class Statement(BaseModel):
     """Balance of a user, and what remains of its budget, its team's and the key's.
 
-    `budget_alerts` are those of the present period.
+    `budget_alerts` are those of the present period, `storage` is now.
     """
 
     object: str = "statement"
@@ -57,6 +76,7 @@ class Statement(BaseModel):
     balance: str
     budget_remaining: str | None
     budget_alerts: list[BudgetAlertResponse]
+    storage: StorageResponse
 
 
 class Balances(BaseModel):
@@ -93,6 +113,19 @@ async def statement(service: ServiceDep, who: CurrentUser) -> JSON:
         "balance": str(from_minor_units(balances_by_account.get(account, 0))),
         "budget_remaining": None if remaining is None else str(remaining),
         "budget_alerts": [alert.view() for alert in alerts],
+        "storage": await storage(service, who),
+    }
+
+
+async def storage(service: Service, who: Principal) -> JSON:
+    """Return what a user has stored, and the operator's policy."""
+    totals = await in_thread(service.queries.file_totals, who.user)
+    return {
+        "files": totals.count,
+        "bytes": totals.bytes,
+        "price_per_gb_month": format_money(service.storage.price),
+        "data_days": service.files.policy.data_days,
+        "results_days": service.files.policy.results_days,
     }
 
 
@@ -118,11 +151,24 @@ def read_entries(service: Service, who: Principal, limit: int, after: str | None
             "account": row.account,
             "amount": str(from_minor_units(row.amount)),
             "job": row.job,
+            "memo": None if row.event_type is None else _memo(row.event_type, row.event_body),
             "created_at": int(row.at),
         }
         for row in page.items
     ]
     return page_view(data, has_more=page.has_more)
+
+
+def _memo(event: str, body: bytes) -> str | None:
+    match event:
+        case EventType.TOKENS_USED:
+            return f"answers of {orjson.loads(body)['model']}"
+        case EventType.STORAGE_USED:
+            used: StorageUsed = adapter(StorageUsed).validate_json(body)
+            day = datetime.fromtimestamp(used.since, UTC).date()
+            return f"storage of {used.mean_gb:.3g} GB on {day}"
+        case _:
+            return None
 
 
 @router.get("/balances", response_model=Balances)

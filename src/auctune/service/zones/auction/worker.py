@@ -108,7 +108,7 @@ class RepairCoordinator:
         await self._actor.call(lambda zone: zone.switch_vendor(job.id, order.repair, why, offers))
 
     async def _offers(self, job: AuctionJob, without: set[str]) -> tuple[VendorOffer, ...]:
-        file = await self._files.get(job.training.data)
+        file = await self._files.stored(job.training.data)
         return () if file is None else await self._inspector.offers(file, job.training, without)
 
     def _current_order(self, job: AuctionJob) -> RepairOrder:

@@ -213,6 +213,54 @@ def old_token_amount(num_tokens: int, price: Money) -> Money:
     return (price * num_tokens / 1000).quantize(STEP, rounding=ROUND_HALF_EVEN)
 
 
+GB_MONTH = 10**9 * 30 * 86_400
+"""Byte-seconds of a gigabyte for 30 days."""
+
+ByteSeconds = Annotated[int, PlainSerializer(str)]
+"""Recorded as text: those of a day may be more than a number of 64 bits."""
+
+
+def storage_charge(byte_seconds: int, price: Money, carried: int = 0) -> tuple[Money, int]:
+    """Return what storage costs in whole steps of money, and the exact rest that is left over.
+
+    Args:
+        price: of `GB_MONTH`.
+        carried: rest that was left over before, in byte-seconds times steps of money.
+    """
+    steps, rest = divmod(carried + byte_seconds * int(price / STEP), GB_MONTH)
+    return steps * STEP, rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageUsed(EventData):
+    """A user was charged for the files that were stored in a period.
+
+    Attributes:
+        since, until: the period, at most a day (UTC), in unix seconds.
+        byte_seconds: sum over the files of bytes times seconds in the period.
+        price: of `GB_MONTH`.
+        carried_before, carried: rests with which this charge and the next one begin; see
+            `storage_charge`.
+    """
+
+    type = EventType.STORAGE_USED
+
+    user: str
+    team: str | None
+    since: int
+    until: int
+    byte_seconds: ByteSeconds
+    price: Money
+    carried_before: int
+    amount: Money
+    carried: int
+
+    @property
+    def mean_gb(self) -> float:
+        """Mean size of the files in the period."""
+        return self.byte_seconds / (self.until - self.since) / 1e9
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensUsed(EventData):
     """A user was charged for answers of a model; `price` is that of 1,000 tokens.

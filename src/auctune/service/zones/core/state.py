@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from auctune.domain import Money, read_snapshot
 from auctune.domain.money import ZERO
-from auctune.service.ledger import charge_tokens
+from auctune.service.ledger import charge_usage
 from auctune.service.storage.event_log import ZoneEvent, job_of
 from auctune.service.storage.queries import Effects, Status
 from auctune.service.storage.snapshots import SNAPSHOT_VERSION, upcast_snapshot
@@ -33,6 +33,7 @@ from auctune.service.zones.core.events import (
     JobTrained,
     OutOfMemory,
     SlotStarted,
+    StorageUsed,
     TokensUsed,
     adapter,
 )
@@ -153,7 +154,10 @@ class ZoneState(ABC, Generic[J]):
         self.fractions.pop(key, None)
         if data.carried:
             self.fractions[key] = data.carried
-        return Effects(entries=charge_tokens(data.user, data.amount))
+        return Effects(entries=charge_usage(data.user, data.amount))
+
+    def _storage_used(self, _event: ZoneEvent, data: StorageUsed) -> Effects:
+        return Effects(entries=charge_usage(data.user, data.amount))
 
     def _paused(self, event: ZoneEvent, _data: JobPaused) -> Effects:
         job = self.jobs[job_of(event)]
@@ -189,6 +193,7 @@ class ZoneState(ABC, Generic[J]):
         JobNoted: _noted,
         OutOfMemory: _out_of_memory,
         TokensUsed: _tokens_used,
+        StorageUsed: _storage_used,
         JobCancelled: _cancelled,
         JobFinished: _finished,
         JobFailed: _failed,

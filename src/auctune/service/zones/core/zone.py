@@ -1,7 +1,7 @@
 """Write side of a zone: commands that record events. Only the zone's actor calls them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -24,6 +24,7 @@ from auctune.service.zones.core.events import (
     JobReceived,
     JobResumed,
     OutOfMemory,
+    StorageUsed,
     TokensUsed,
     token_charge,
 )
@@ -271,6 +272,11 @@ class Zone(ABC, Generic[J, B]):
             carried=carried,
         )
         self.record(data)
+
+    def charge_storage(self, charges: Iterable[StorageUsed]) -> None:
+        """Charge users for their stored files."""
+        for one in charges:
+            self.record(one)
 
     def _latest_row(self) -> JobReadModel:
         return self._events[-1][1].rows[-1]

@@ -308,7 +308,7 @@ def test_results_are_stored_once_though_the_service_ended_before_that_was_record
     names = [f"{JOB}.zip", f"{JOB}.csv", f"{JOB}.step-7.zip"]
     first = asyncio.run(archive(None))
     again = asyncio.run(archive(True))
-    assert [row.filename for row in Queries(store.reader).results("ada", JOB)] == names
+    assert [row.filename for row in Queries(store.reader).results("ada", JOB, 0.0)] == names
     assert first == again
     assert JOB not in place.made.zone.state.jobs
     (finished,) = [event for event in place.made.log.read() if event.type == "job.finished"]
@@ -321,5 +321,5 @@ def test_results_are_stored_once_though_the_service_ended_before_that_was_record
 
     # The row of the job lists none: it was cancelled.
     asyncio.run(sweep())
-    assert Queries(store.reader).results("ada", JOB) == []
+    assert Queries(store.reader).results("ada", JOB, 0.0) == []
     assert list((place.folder.parent / "files").iterdir()) == []

@@ -23,6 +23,7 @@ from support.edge_zones import rows_file
 class Form:
     filename: str = "rows.jsonl"
     purpose: Purpose = Purpose.TRAINING
+    expires_seconds: int | None = None
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:
