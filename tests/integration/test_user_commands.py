@@ -264,7 +264,8 @@ def test_an_upload_that_was_not_looked_at_before_an_end_is_looked_at_after_the_n
     tmp_path: Path,
 ) -> None:
     class Form:
-        filename, purpose, expires_seconds = "rows.jsonl", Purpose.TRAINING, None
+        filename, purpose = "rows.jsonl", Purpose.TRAINING
+        expires_seconds: int | None = None
 
     async def chunks() -> AsyncIterator[bytes]:
         yield ROWS.encode()
