@@ -1,4 +1,4 @@
-"""`auctune init`, `doctor`, `profile` and `base`: set up and check an installation."""
+"""`auctune doctor`, `profile` and `base`: check an installation, and prepare a base."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -10,28 +10,7 @@ from rich.console import Console
 from auctune.cli._support.options import DATA, Device, Dtype, print_json
 from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Severity, load_installation, run_checks
-from auctune.domain.errors import InputError
 from auctune.engine.base_place import base_cache
-
-
-def init(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to create.")] = Path(
-        "auctune.toml"
-    ),
-) -> None:
-    """Write an auctune.toml with the settings to begin with."""
-    # The settings need packages that `doctor` works without.
-    from auctune.service.config.generator import STARTER_FILE
-
-    try:
-        with out.open("x") as file:
-            file.write(STARTER_FILE)
-    except FileExistsError:
-        raise InputError(str(out), "already exists", "the name of a new file") from None
-    except OSError as error:
-        found = f"cannot be written ({error.strerror})"
-        raise InputError(str(out), found, "the name of a new file") from None
-    typer.echo(f"wrote {out}; start the service with: auctune serve --config {out}")
 
 
 def doctor(
