@@ -103,8 +103,8 @@ def tokens_of(device: torch.device) -> int:
 # Each file in a process of its own, all at the same time: most of their time is that of starts.
 TEST_FILES = (
     "tests/unit/train/test_gpu.py",
-    "tests/unit/train/test_fused_modules.py",
-    "tests/unit/train/test_triton_kernels.py",
+    "tests/unit/train/multilora/test_fused_modules.py",
+    "tests/unit/train/multilora/test_triton_kernels.py",
     "tests/integration/test_workers_on_devices.py",
 )
 

@@ -1,7 +1,7 @@
 """Packages that auctune and its extras require, and the command that installs them."""
 
 from collections.abc import Iterable
-from importlib.metadata import requires
+from importlib.metadata import PackageNotFoundError, distribution, requires
 
 from packaging.requirements import Requirement
 
@@ -23,6 +23,20 @@ def required_packages(extra: str = "") -> list[Requirement]:
             parts = [one]
         found.update((part.name, part) for part in parts)
     return list(found.values())
+
+
+def missing_packages(*extras: str) -> list[str]:
+    """Return the names of the packages of extras, and of auctune itself, that are not installed."""
+    wanted = [one for extra in ("", *extras) for one in required_packages(extra)]
+    return [name for name in dict.fromkeys(one.name for one in wanted) if not _is_installed(name)]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _applies(one: Requirement, extra: str) -> bool:

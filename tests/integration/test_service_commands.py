@@ -260,6 +260,12 @@ def test_a_job_is_bid_for_watched_through_a_kill_fetched_and_tried(
         auctune("try", job, prompt, "--max-tokens", "12", *more) for more in ((), ("--base-alone",))
     ]
     assert [code for code, _ in tried] == [0, 0], tried
+    code, text = auctune("fetch", job, "--out", "merged", "--merged")
+    assert (code, text) == (0, "model: merged/\n"), text
+    # The same text as the adapter on its base.
+    merged = str(home / "merged")
+    alone = auctune("try", job, prompt, "--max-tokens", "12", "--base", merged, "--base-alone")
+    assert alone == tried[0]
     assert tried[0][1].strip()
     assert tried[0][1] != tried[1][1]
     stop(again, signal.SIGTERM)

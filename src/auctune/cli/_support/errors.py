@@ -12,28 +12,34 @@ Any other exception is a defect of auctune and keeps its traceback.
 
 import os
 import sys
-from collections.abc import Collection
 
 import typer
 
 import auctune
 from auctune.domain.errors import AuctuneError, InputError
+from auctune.extras import missing_packages
 
 INTERRUPTED = 130
 CLOSED_PIPE = 141
 
 
 class MissingExtraError(AuctuneError):
-    """A command needs a package of an extra that is not installed."""
+    """A command needs packages of extras that are not installed."""
 
 
-def missing_extras(command: str, package: str, extras: Collection[str]) -> MissingExtraError:
-    """Return the error of a command that lacks a package, and needs these extras."""
-    wheel = f"auctune-{auctune.__version__}-py3-none-any.whl[{','.join(extras)}]"
-    return MissingExtraError(
-        f"{command}: the package {package} is missing; expected an installation with "
-        f"{' and '.join(extras)}, such as pip install '{wheel}'"
-    )
+def require_extras(command: str, *extras: str) -> None:
+    """Refuse a command if a package that its extras require is not installed.
+
+    Raises:
+        MissingExtraError: with the packages, and how to install the extras.
+    """
+    if missing := missing_packages(*extras):
+        named = ", ".join(missing[:3]) + (", ..." if missing[3:] else "")
+        wheel = f"auctune-{auctune.__version__}-py3-none-any.whl[{','.join(extras)}]"
+        raise MissingExtraError(
+            f"{command}: missing packages: {named}; expected an installation with "
+            f"{' and '.join(extras)}, such as pip install '{wheel}'"
+        )
 
 
 def exit_code_of(error: Exception) -> int:

@@ -44,17 +44,19 @@ class Entry:
 
 @contextmanager
 def _needing(command: str, extras: tuple[str, ...]) -> Iterator[None]:
-    """Report a package that is missing as one of the extras that the command needs."""
+    """Explain a failed import by packages of the command's extras that are not installed.
+
+    If all of them are installed, the import is a defect, and its error is raised again.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if not extras or package in ("", "auctune"):
-            raise
-        # --help imports nothing of auctune's but this module and the table of commands.
-        from auctune.cli._support.errors import missing_extras
+        if extras and not (error.name or "").startswith("auctune"):
+            # --help imports nothing of auctune's but this module and the table of commands.
+            from auctune.cli._support.errors import require_extras
 
-        raise missing_extras(command, package, extras) from error
+            require_extras(command, *extras)
+        raise
 
 
 def lazy_group(entries: Mapping[str, Entry]) -> type[TyperGroup]:

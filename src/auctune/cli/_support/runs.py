@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,6 @@ import typer
 
 from auctune.cli._support.errors import INTERRUPTED
 from auctune.domain.errors import AuctuneError, InputError
-from auctune.extras import install_command
 
 NewRunFolder = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Folder to create for the run.")
@@ -44,14 +42,6 @@ def run_folder(
             found = "cannot be combined with other arguments"
             raise InputError("--resume", found, "--resume DIR alone")
     return resume
-
-
-def check_installed(command: str) -> None:
-    """Refuse a command without the packages that a run needs: PyTorch, and those of the log."""
-    missing = [name for name in ("torch", "peft", "sqlalchemy") if find_spec(name) is None]
-    if missing:
-        found = f"needs {', '.join(missing)}, not installed"
-        raise InputError(f"auctune {command}", found, install_command("train", "service"))
 
 
 @contextmanager

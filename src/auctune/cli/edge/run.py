@@ -1,12 +1,12 @@
 """`auctune edge run`: train the admitted jobs of an edge market at their sites."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from auctune.cli._support.errors import require_extras
 from auctune.cli._support.options import LABEL
 from auctune.cli._support.progress import warn_compiling
 from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
@@ -14,7 +14,6 @@ from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 from auctune.edge.search.forward import plan_cost
 from auctune.engine.edge.inputs import read_inputs
-from auctune.extras import install_command
 
 if TYPE_CHECKING:
     from auctune.standalone.edge_report import EdgeRunReport
@@ -69,7 +68,7 @@ def run(
     if device not in ("cpu", "cuda"):
         raise InputError("--device", f"{device!r}", "cpu or cuda")
     console = Console(highlight=False)
-    _check_packages(ray)
+    require_extras("auctune edge run", "service", "train", *([] if ray is None else ["ray"]))
     from auctune.standalone.edge import EdgeRunFolder, resume_edge, run_edge
     from auctune.standalone.edge_console import EdgeConsole
 
@@ -108,12 +107,3 @@ def _print_report(report: "EdgeRunReport") -> None:
     for site, slot in report.lost.items():
         typer.echo(f"site {site} was lost: no work from slot {slot} on")
     typer.echo(f"welfare {report.welfare:,.1f}, income {report.income:,.4f}")
-
-
-def _check_packages(ray: str | None) -> None:
-    needed = ["torch", "peft", "sqlalchemy", *([] if ray is None else ["ray"])]
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        found = f"need {', '.join(missing)}, which are not installed"
-        extras = ["train", "service", *([] if ray is None else ["ray"])]
-        raise InputError("real runs of the edge", found, install_command(*extras))

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from auctune.cli._support.errors import require_extras
 from auctune.cli._support.options import (
     LABEL,
     changed_options,
@@ -14,7 +15,6 @@ from auctune.cli._support.options import (
     refuse_combined,
 )
 from auctune.cli._support.progress import ProgressBars, warn_compiling
-from auctune.cli._support.runs import check_installed
 from auctune.cli.spot.inputs import (
     FORECASTERS,
     JOB_HELP,
@@ -138,7 +138,7 @@ def _case(options: AdviceOptions) -> _AdviceInput:
 def _case_of_run(folder: Path, options: AdviceOptions) -> _AdviceInput:
     refuse_combined("--run", dict.fromkeys(changed_options(options), True), "one of the two")
 
-    check_installed("spot advise --run")
+    require_extras("auctune spot advise --run", "service", "train")
     from auctune.standalone.spot import SpotRunFolder, read_snapshot
 
     state = read_snapshot(SpotRunFolder(folder))

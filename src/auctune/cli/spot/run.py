@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from auctune.cli._support.errors import require_extras
 from auctune.cli._support.options import (
     Device,
     Dtype,
@@ -18,7 +19,7 @@ from auctune.cli._support.options import (
     option_groups,
     refuse_combined,
 )
-from auctune.cli._support.runs import NewRunFolder, Resume, check_installed, resumable, run_folder
+from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
 from auctune.cli.spot.inputs import (
     FixedPrice,
     Forecast,
@@ -172,7 +173,7 @@ def run(
     check_prices(prices, fixed_price)
     read_policies([policy])
     read_forecaster(forecast)
-    check_installed("spot run")
+    require_extras("auctune spot run", "service", "train")
     console = Console(highlight=False)
     with console.status("starting"):
         from auctune.standalone.spot import SpotRunFolder

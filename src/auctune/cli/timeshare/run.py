@@ -10,7 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from auctune.cli._support.runs import NewRunFolder, Resume, check_installed, resumable, run_folder
+from auctune.cli._support.errors import require_extras
+from auctune.cli._support.runs import NewRunFolder, Resume, resumable, run_folder
 from auctune.engine.base_place import base_cache
 from auctune.engine.pool.events import JobNoted, JobOutlook, PoolEvent, QuantumTrained
 from auctune.sim.timeshare.bundle_file import read_bundle_file
@@ -44,7 +45,7 @@ def run(
     """
     required = {"BUNDLE.toml": (bundle, "a bundle file, or --resume DIR")}
     place = run_folder(context, out, resume, required, allowed=("saved_every",))
-    check_installed("timeshare run")
+    require_extras("auctune timeshare run", "service", "train")
     console = Console(highlight=False)
     with console.status("starting"):
         from auctune.engine.pool.bundle import read_bundle

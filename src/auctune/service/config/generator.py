@@ -11,6 +11,7 @@ rewrites the tables of the page in place.
 import json
 import re
 import sys
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, get_args
@@ -24,6 +25,7 @@ from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig
 from auctune.service.config.fixed_values import FIXED_VALUES
 from auctune.service.config.inference import InferenceConfig, VllmConfig
 from auctune.service.config.models import (
+    CREDITS,
     BillingConfig,
     FilesConfig,
     KeyConfig,
@@ -64,7 +66,24 @@ TABLES: dict[str, type[BaseModel]] = {
 """Headings of the reference page, each with the model of its table."""
 
 
-STARTER_FILE = """\
+@dataclass(frozen=True, slots=True)
+class StarterAnswers:
+    """What a first operator chooses.
+
+    Attributes:
+        devices: "cpu" alone, or GPUs of this machine such as "cuda:0", each with a node.
+        base: as auctune.toml names it.
+        slot_seconds: length of a slot.
+        currency: code of ISO 4217; XXX: credits.
+    """
+
+    devices: tuple[str, ...] = ("cpu",)
+    base: str = "tiny"
+    slot_seconds: float = 60.0
+    currency: str = CREDITS
+
+
+_STARTER_FILE = """\
 # Settings of an auctune service. Start it with: auctune serve --config auctune.toml
 # docs/reference/auctune-toml.md lists all keys and the other kinds of zones. A line that begins
 # with '#' and a key or a table is left out: remove the '#' to set it.
@@ -72,6 +91,10 @@ STARTER_FILE = """\
 # Beyond this machine a proxy with TLS has to be in front: trusted_proxies = ["127.0.0.1"].
 host = "127.0.0.1"
 port = 8420
+
+# Currency of all amounts, as its code of ISO 4217; XXX: credits.
+[billing]
+currency = {currency}
 
 # Terms of requests that state none. A job pays its price, never more than its bid.
 [default_terms]
@@ -82,33 +105,54 @@ deadline = "+4h"
 [[zones]]
 name = "default"
 # "tiny" (a toy model that is built on this machine), a folder, or a model on the hub: "ORG/NAME".
-base = "tiny"
+base = {base}
 # Length of a slot, long compared with the time to load an adapter: minutes for a real base.
-slot_seconds = 60.0
+slot_seconds = {slot_seconds}
 # Number type of the base's weights: "float32", "bfloat16", or "nf4", 4 bits a number.
-dtype = "float32"
+dtype = {dtype}
 
 # Without a minimum price the first bids of a new zone are cheap: prices are learned from bids.
 #[zones.auction]
 #pricing = "exponential"
-
-# A type of nodes, named local, and its device: "cpu", "cuda" or "cuda:N".
-[zones.node_types.local]
-device = "cpu"
-# Cost of the energy of a slot at full load; a bid that pays less than its energy is rejected.
-energy_cost = 0.0
-
-# Each node is a process; a GPU takes one.
-[[zones.nodes]]
-id = "local-0"
-type = "local"
-
+{nodes}
 # First users, and what each may spend in 30 days; later `auctune users` and `auctune keys` do it.
 #[[users]]
 #name = "ada"
 #budget = "100.00"
 """
-"""The auctune.toml that `auctune init` writes: what a first operator chooses."""
+
+_NODE = """
+# A type of nodes, named {name}, and its device: "cpu", "cuda" or "cuda:N".
+[zones.node_types.{name}]
+device = {device}
+# Cost of the energy of a slot at full load; a bid that pays less than its energy is rejected.
+energy_cost = 0.0
+
+# Each node is a process; a GPU takes one.
+[[zones.nodes]]
+id = "{name}-0"
+type = "{name}"
+"""
+
+
+def starter_file(answers: StarterAnswers) -> str:
+    """Return the auctune.toml that `auctune init` writes."""
+    on_gpu = answers.devices != ("cpu",)
+    dtype = "bfloat16" if on_gpu and answers.base != "tiny" else "float32"
+    nodes = "".join(
+        _NODE.format(
+            name="local" if device == "cpu" else device.replace("cuda:", "gpu"),
+            device=to_toml(device),
+        )
+        for device in answers.devices
+    )
+    return _STARTER_FILE.format(
+        currency=to_toml(answers.currency),
+        base=to_toml(answers.base),
+        slot_seconds=to_toml(answers.slot_seconds),
+        dtype=to_toml(dtype),
+        nodes=nodes,
+    )
 
 
 def reference_table(model: type[BaseModel]) -> str:
@@ -174,7 +218,7 @@ def to_toml(value: object) -> str:
         case float():
             return repr(value)
         case str() | Decimal():
-            return json.dumps(str(value))
+            return json.dumps(str(value), ensure_ascii=False)
         case BaseModel():
             return to_toml(value.model_dump())
         case dict():

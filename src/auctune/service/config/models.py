@@ -190,13 +190,18 @@ class WebhooksConfig(BaseModel):
     )
 
 
+CURRENCY = r"^[A-Z]{3}$"
+CREDITS = "XXX"
+"""Code of no currency."""
+
+
 class BillingConfig(BaseModel):
     """[billing]: of files with costs, for other departments and their tools."""
 
     model_config = STRICT
 
-    currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")] = Field(
-        default="XXX",
+    currency: Annotated[str, StringConstraints(pattern=CURRENCY)] = Field(
+        default=CREDITS,
         description="currency of all amounts, as its code of ISO 4217; `XXX` is the code of no "
         "currency: amounts are credits",
     )

@@ -11,17 +11,18 @@ from auctune.domain import InputError
 from auctune.service.accounts.registry import NO_TERMS
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.generator import (
-    STARTER_FILE,
     TABLES,
+    StarterAnswers,
     reference_table,
+    starter_file,
     to_toml,
     update_page,
 )
 from auctune.service.config.models import FIRST_TERMS, ServiceConfig, read_config
-from auctune.service.zones.kinds import check_service
+from auctune.service.zones.kinds import check_bases, check_service
 
 ROOT = Path(__file__).resolve().parents[4]
-LINES = STARTER_FILE.splitlines()
+LINES = starter_file(StarterAnswers()).splitlines()
 LEFT_OUT = re.compile(r"#(\w+ = |\[)")
 
 
@@ -51,6 +52,27 @@ def test_what_the_starter_file_leaves_out_is_valid(tmp_path: Path) -> None:
     assert zone.mechanism == ("pdftsp", {"pricing": "exponential"})
     assert (user.name, user.budget, user.budget_days) == ("ada", Decimal(100), 30.0)
     check_service(config)
+
+
+@pytest.mark.parametrize("devices", [("cpu",), ("cuda:0",), ("cuda:1",), ("cuda:0", "cuda:1")])
+@pytest.mark.parametrize("base", ["tiny", 'models/é "1b"', "hub:org/model"])
+def test_all_answers_are_valid_settings(
+    tmp_path: Path, devices: tuple[str, ...], base: str
+) -> None:
+    folder = tmp_path / base
+    folder.mkdir(parents=True)
+    answers = StarterAnswers(devices, base, slot_seconds=0.1 + 0.2, currency="EUR")
+    lines = starter_file(answers).splitlines()
+    config = read(lines, tmp_path)
+    check_service(config)
+    check_bases(config)
+    (zone,) = config.zones
+    assert isinstance(zone, AuctionConfig)
+    assert (zone.base, zone.slot_seconds) == (base, answers.slot_seconds)
+    assert zone.dtype == ("float32" if "cpu" in devices or base == "tiny" else "bfloat16")
+    assert tuple(zone.node_types[node.type].device for node in zone.nodes) == devices
+    assert len({node.id for node in zone.nodes}) == len(devices)
+    assert config.billing.currency == "EUR"
 
 
 def test_the_starter_file_is_short_and_explains_each_table() -> None:

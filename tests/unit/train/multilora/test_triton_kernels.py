@@ -38,7 +38,7 @@ from support.thorough import drawn
 on_each_device = pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 ROW_LENGTH = 7
 LAYERS = ("q_proj", "up_proj")
 

@@ -23,7 +23,7 @@ from support.small_bases import build_model
 on_each_device = pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 KERNELS = ("_rms_norm", "_rms_norm_backward", "_swiglu", "_swiglu_backward", "_rotary")
 
 
