@@ -47,12 +47,15 @@ class RowCursor:
     Attributes:
         sampler: its `done` counts the rows trained.
         num_validated: rows of the validation data that were evaluated, over all epochs.
+        gaps: of rows with ratings, what the divergence from the base is estimated by, as far as it
+            is computed: of the next rows, by group (auctune.train.multilora.task).
     """
 
     def __init__(self, job: LoraJob, counts: DataCounts) -> None:
         self.job, self.counts = job, counts
         self.sampler = EpochSampler(counts.num_rows, job.epochs, job.seed)
         self.num_validated = 0
+        self.gaps: dict[tuple[int, int], list[float]] = {}
         # Places in the data of a batch, by its first row.
         self._batch: tuple[int, Sequence[int]] = (-1, ())
 

@@ -239,6 +239,7 @@ def capture_state(task: TaskState, base_digest: str, mode: str) -> Checkpoint:
         "validation": list(task.validation),
         **_validating_state(task),
         **_epochs_state(task),
+        **({"gaps": [[*group, gaps] for group, gaps in task.gaps.items()]} if task.gaps else {}),
         "state": task.state,
         "note": task.note,
     }
@@ -325,6 +326,7 @@ def _restore(
     task.curve = [(point[0], point[1], point[2], point[3], point[4]) for point in state["curve"]]
     task.validation = [(epoch, loss, accuracy) for epoch, loss, accuracy in state["validation"]]
     _restore_validating(task, state.get("validating"))
+    task.gaps = {(first, block): gaps for first, block, gaps in state.get("gaps", ())}
     task.state = state["state"]
     task.note = state["note"]
     return _differences(state, mode)

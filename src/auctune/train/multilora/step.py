@@ -28,8 +28,8 @@ and z, the estimate of the divergence from the base,
     m = s beta (p - r - z),    L = w / (1 + exp(m)) = w q,    dL/dp = -w s beta q (1 - q)
 
 z is the mean of p' - r' over the batch, 0 if that is negative, where p' and r' are those of another
-row's answer to the row's prompt. It is a constant of the batch, and known before it begins, as the
-weights change at its end alone.
+row's answer to the row's prompt. It is a constant of the batch, computed before its first row is
+trained, as the weights change at its end alone.
 """
 
 from collections.abc import Collection, Sequence

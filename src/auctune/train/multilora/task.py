@@ -4,6 +4,7 @@ A job of method `dpo` has pairs for rows, one of `kto` answers with ratings; T i
 the loss that of a pair or a rating (auctune.train.multilora.step).
 """
 
+import math
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,14 +38,12 @@ class BatchRowFactory:
         references: log-probabilities of the targets of a row, or of both answers of a pair, under
             the base, with the adapter of `start` if there is one, by the caller's number of the
             row. They are constants, computed when they are needed and unknown, as after a restart.
-        divergences: estimates z of the divergence from the base, of rows with ratings, by group.
     """
 
     def __init__(self, job: LoraJob, weights: AdapterWeights) -> None:
         self.job, self.weights = job, weights
         self.start: Tensor | None = None
         self.references: dict[int, tuple[float, ...]] = {}
-        self.divergences: dict[Group, float] = {}
 
     @property
     def has_preferences(self) -> bool:
@@ -72,7 +71,7 @@ class BatchRowFactory:
         row: TokenizedRow,
         place: int,
         weight: float,
-        group: "Group | None" = None,
+        divergence: float = 0.0,
     ) -> list[BatchRow]:
         """Return a row, or both of a pair.
 
@@ -81,16 +80,16 @@ class BatchRowFactory:
             row: the row, or the pair.
             place: in the job's stream of rows, by which dropout is keyed.
             weight: as of `BatchRow`.
-            group: of a row with a rating, in `divergences`.
+            divergence: z of a row with a rating.
         """
         name, job = self.weights.name, self.job
         if job.method == "dpo":
             keys = row_key(job.seed, 2 * place), row_key(job.seed, 2 * place + 1)
             return self._pair_rows(row, keys, weight, self.references[index])
         key = row_key(job.seed, place)
-        if group is None:
+        if not row.rating:
             return [BatchRow(name, key, row.input_ids, row.labels, weight)]
-        level = self.references[index][0] + self.divergences[group]
+        level = self.references[index][0] + divergence
         return [BatchRow(name, key, row.input_ids, row.labels, weight, job.beta, level, row.rating)]
 
     def without_reference(self, rows: Mapping[int, TokenizedRow]) -> dict[int, list[BatchRow]]:
@@ -177,18 +176,20 @@ class TaskRows:
     def take(self, count: int) -> list[BatchRow]:
         """Return the next `count` rows, all of the current batch or of the validation data."""
         cursor, make = self.cursor, self.factory.batch_rows
+        divergences = self._divergences(count)
         if cursor.is_validating:
             return [
                 one
                 for index, row in self._validation_rows(count).items()
-                for one in make(index, row, 0, 1.0, self._group(index))
+                for one in make(index, row, 0, 1.0, divergences.get(self._group(index), 0.0))
             ]
         assert 0 < count <= cursor.batch_remaining
         weight = 1 / self.num_batch_targets
+        divergence = divergences.get(self._group(0), 0.0)
         return [
             row
             for place, index in enumerate(cursor.next_indices(count), cursor.sampler.done)
-            for row in make(index, self.data.rows[index], place, weight, self._group(index))
+            for row in make(index, self.data.rows[index], place, weight, divergence)
         ]
 
     def next_preferences(self, count: int) -> dict[int, TokenizedRow]:
@@ -199,31 +200,50 @@ class TaskRows:
             return self._validation_rows(count)
         return {index: self.data.rows[index] for index in self.cursor.next_indices(count)}
 
-    def unknown_groups(self, count: int) -> dict[Group, list[TokenizedRow]]:
-        """Return the groups of the next `count` rows whose divergence is unknown."""
+    def next_estimates(self, count: int) -> list[tuple[list[float], BatchRow]]:
+        """Return what is missing of the estimates of divergence that the next `count` rows need.
+
+        Returns:
+            At most `count` rows to be computed, each with the gaps of its group, to which its own
+            is to be appended: its log-probability less that under the base. Empty: all is known.
+        """
+        groups = self._groups(count)
+        # The weights have changed since those of other groups were computed.
+        gaps = {group: self.cursor.gaps.get(group, []) for group in groups}
+        self.cursor.gaps = gaps
+        missing = [
+            (gaps[group], row)
+            for group, rows in groups.items()
+            for row in self.factory.mismatched(rows)[len(gaps[group]) :]
+            if len(rows) > 1
+        ]
+        return missing[:count]
+
+    def _divergences(self, count: int) -> dict[Group, float]:
+        """Return the estimates z for the groups of the next `count` rows, all of them computed.
+
+        A row alone has no other answer to be compared with: its z is 0.
+        """
+        gaps = {group: self.cursor.gaps[group] for group in self._groups(count)}
+        return {
+            group: max(0.0, math.fsum(of_group) / len(of_group)) if of_group else 0.0
+            for group, of_group in gaps.items()
+        }
+
+    def _groups(self, count: int) -> dict[Group, list[TokenizedRow]]:
+        """Return the rows of the groups of the next `count` rows; empty without ratings."""
         if not self.factory.has_ratings:
             return {}
         cursor = self.cursor
         if not cursor.is_validating:
-            groups = {(cursor.batch_start, -1): [self.data.rows[n] for n in cursor.batch_indices]}
-        else:
-            assert self.validation is not None
-            found = map(self._group, self._validation_rows(count))
-            size = cursor.job.batch_size
-            groups = {
-                one: list(self.validation.rows[one[1] : one[1] + size])
-                for one in found
-                if one is not None
-            }
-        known = self.factory.divergences
-        # Weights have changed since those of others were estimated.
-        self.factory.divergences = {group: known[group] for group in groups if group in known}
-        return {group: rows for group, rows in groups.items() if group not in known}
+            return {self._group(0): [self.data.rows[n] for n in cursor.batch_indices]}
+        assert self.validation is not None
+        size = cursor.job.batch_size
+        found = dict.fromkeys(map(self._group, self._validation_rows(count)))
+        return {one: list(self.validation.rows[one[1] : one[1] + size]) for one in found}
 
-    def _group(self, index: int) -> Group | None:
-        """Return the group of one of the next rows; `None` if rows have no ratings."""
-        if not self.factory.has_ratings:
-            return None
+    def _group(self, index: int) -> Group:
+        """Return the group of one of the next rows, of which validation rows have numbers."""
         cursor = self.cursor
         if not cursor.is_validating:
             return cursor.batch_start, -1

@@ -9,7 +9,6 @@ memory that runs out makes micro-batches smaller. On a node of several devices e
 a round's rows.
 """
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -31,12 +30,14 @@ class TrainLoop:
         step: runs micro-batches.
         batcher: splits rows into micro-batches, those of one device.
         devices: of the node; the first one is that of `step`.
+        num_estimated: rows of the last round that were computed for an estimate alone.
     """
 
     def __init__(self, step: ForwardBackward, batcher: MicroBatcher, devices: DeviceGroup) -> None:
         self.step = step
         self.batcher = batcher
         self.devices = devices
+        self.num_estimated = 0
 
     def run(
         self, targets: Sequence[tuple[TrainingTask, int]], max_rows: int | None = None
@@ -54,51 +55,53 @@ class TrainLoop:
         shares = cap_rows(allocate_rows(targets), max_rows)
         if not shares:
             return None
+        self.num_estimated = 0
         if not self.batcher.keeps_references:
             for task, _ in shares:
                 task.rows.factory.references.clear()
+        ready = self._estimate(shares)
+        if isinstance(ready, MicroBatch):
+            return self._handle_out_of_memory(ready, [task for task, _ in shares])
         failed = compute_references(
-            [(task.rows.factory, task.rows.next_preferences(count)) for task, count in shares],
+            [(task.rows.factory, task.rows.next_preferences(count)) for task, count in ready],
             self.step,
             self._split,
             self.devices,
-        ) or self._estimate_divergences(shares)
+        )
         if failed is not None:
-            return self._handle_out_of_memory(failed, [task for task, _ in shares])
-        validating = [(task, count) for task, count in shares if task.is_validating]
-        training = [(task, count) for task, count in shares if not task.is_validating]
+            return self._handle_out_of_memory(failed, [task for task, _ in ready])
+        validating = [(task, count) for task, count in ready if task.is_validating]
+        training = [(task, count) for task, count in ready if not task.is_validating]
         return [*self._validate(validating), *self._train_round(training)]
 
-    def _estimate_divergences(
+    def _estimate(
         self, shares: Sequence[tuple[TrainingTask, int]]
-    ) -> MicroBatch | None:
-        """Estimate what is unknown of the divergences of ratings' groups, by weights as they are.
+    ) -> list[tuple[TrainingTask, int]] | MicroBatch:
+        """Compute what is missing of the estimates of divergence, within the tasks' shares.
 
         Returns:
-            The micro-batch that did not fit into memory, or `None`.
+            The shares of tasks that missed nothing: in this round others train no row. Or the
+            micro-batch that did not fit into memory.
         """
-        unknown = [
-            (task.rows.factory, group, task.rows.factory.mismatched(rows))
-            for task, count in shares
-            for group, rows in task.rows.unknown_groups(count).items()
-        ]
-        if not unknown:
-            return None
-        factories = {id(factory): factory for factory, _, _ in unknown}.values()
-        rows = [row for _, _, group in unknown for row in group]
-        names = {factory.weights.name for factory in factories}
+        estimates = [(task, task.rows.next_estimates(count)) for task, count in shares]
+        missing = [one for _, of_task in estimates for one in of_task]
+        if not missing:
+            return list(shares)
+        rows = [row for _, row in missing]
+        jobs = [task.rows.factory for task, of_task in estimates if of_task]
+        names = {job.weights.name for job in jobs}
         found = log_probabilities(rows, names, self.step, self._split, self.devices)
         if isinstance(found, MicroBatch):
             return found
-        with reference_adapters(factories) as adapters:
+        with reference_adapters(jobs) as adapters:
             of_base = log_probabilities(rows, adapters, self.step, self._split, self.devices)
         if isinstance(of_base, MicroBatch):
             return of_base
-        gaps = iter([a - b for a, b in zip(found, of_base, strict=True)])
-        for factory, key, group in unknown:
-            mean = math.fsum(next(gaps) for _ in group) / len(group)
-            factory.divergences[key] = max(0.0, mean)
-        return None
+        for (gaps, _), value, reference in zip(missing, found, of_base, strict=True):
+            gaps.append(value - reference)
+        self.num_estimated = len(missing)
+        known = [not of_task for _, of_task in estimates]
+        return [share for share, is_known in zip(shares, known, strict=True) if is_known]
 
     def _train_round(self, shares: Sequence[tuple[TrainingTask, int]]) -> list[TrainingTask]:
         """Train rows of tasks; return the tasks that took a step, or ended."""
