@@ -138,7 +138,7 @@ def test_preferences_are_learnt_from_pairs_at_all_sites_alone(
     mixed = {**wanted["market"], "sites": {**sites, "b": body["market"]["sites"]["b"]}}
     error = refused(served, JOBS, {**wanted, "market": mixed})
     assert error["param"] == "market.sites.b"
-    assert "has rows that are no pairs, for method 'dpo'" in error["message"]
+    assert "has chats, completions or texts, for method 'dpo'" in error["message"]
     del wanted["method"]
     assert refused(served, QUOTES, wanted)["param"] == "market.sites.a"
 

@@ -136,9 +136,9 @@ def test_what_a_slot_costs_is_charged_once_and_the_rest_is_given_back(served: Se
         assert unexplained["code"] == "not_explained"
         http.post(f"{JOBS}/{job['id']}/cancel").raise_for_status()
         events = http.get(f"{JOBS}/{job['id']}/events").json()["data"]
-    assert statement(served, key) | {"object": ""} == {
+    assert statement(served, key) | {"object": "", "storage": {}} == {
         "object": "", "user": "bea", "balance": "7.5000", "budget_remaining": "92.5000",
-        "budget_alerts": [],
+        "budget_alerts": [], "storage": {},
     }  # fmt: skip
     told = [one["message"] for one in events]
     assert sum("1 on-demand and 1 spot" in text for text in told) == 2

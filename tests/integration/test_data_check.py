@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tokenizers import Tokenizer
+from tokenizers.decoders import Metaspace as MetaspaceDecoder
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Metaspace
+from transformers import PreTrainedTokenizerFast
 from typer.testing import CliRunner
 
 from auctune.cli import data as command
@@ -60,7 +65,9 @@ def test_tokens_are_those_that_are_trained_on(tmp_path: Path, tiny_base: Base) -
     code, told = check(path, "--json", "--max-length", "24")
     assert code == 1, "more than a tenth of the rows are truncated"
     trained = tokenize(read_dataset(path), tiny_base.tokenizer, 24).rows
-    for line, row in zip(told.splitlines(), trained, strict=True):
+    *lines, summary = told.splitlines()
+    assert summary.endswith("too many are longer than 24 tokens, without --set truncate=true")
+    for line, row in zip(lines, trained, strict=True):
         (text,) = json.loads(line)["texts"]
         targets = [token["is_target"] for token in text["tokens"]]
         assert targets == (row.labels != IGNORE_INDEX).tolist()
@@ -89,6 +96,35 @@ def test_all_rows_that_would_be_refused_are_named(tmp_path: Path) -> None:
     assert "1 left out with weight 0 on all messages of the assistant, 3 refused" in last
 
 
+def test_rows_behind_one_that_cannot_be_read_are_not_counted(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("text\na\nb,c\nd\n")
+    code, told = check(path, "--rows", "0")
+    assert code == 1
+    assert told.splitlines()[0] == f"{path}: line 3: has 2 cells; expected 1, as line 1"
+    assert told.splitlines()[1].endswith("; what is behind them cannot be read")
+
+
+def test_rows_left_out_for_their_length_count_as_too_long(tmp_path: Path) -> None:
+    long = {"role": "user", "content": "Where? " * 99}
+    path = write(tmp_path / "rows", [{"messages": [ASK, ANSWER]}, {"messages": [long, ANSWER]}])
+    code, told = check(path, "--rows", "0", "--max-length", "100")
+    assert code == 1
+    assert "1 left out with a prompt that fills max_length, too many are longer than" in told
+
+
+def test_blanks_before_words_are_shown_whatever_a_decoder_strips(
+    tmp_path: Path,
+) -> None:
+    backend = Tokenizer(WordLevel({"▁the": 0, "▁cat": 1, "▁sat": 2, "</s>": 3}, unk_token="</s>"))
+    backend.pre_tokenizer = Metaspace()
+    backend.decoder = MetaspaceDecoder()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
+    path = write(tmp_path / "rows", [{"text": "the cat sat"}])
+    (row,) = check_rows(path, tokenizer, 99, 999)
+    assert "".join(token.text for token in row.texts[0].tokens) == "the cat sat</s>"
+
+
 def test_both_answers_of_a_preference_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv.gz"
     path.write_bytes(gzip.compress(b"prompt,chosen,rejected\nWhere?,Here.,Away.\n"))
@@ -98,7 +134,9 @@ def test_both_answers_of_a_preference_are_shown(tmp_path: Path) -> None:
     assert "[Here.<|end|>]" in told
     assert "line 2: preference, read from TRL; the worse answer, " in told
     assert "[Away.<|end|>]" in told
-    assert told.splitlines()[-1].startswith("CSV, packed by gzip; 1 row: 1 trains as preference")
+    assert told.splitlines()[-1].startswith(
+        "CSV, compressed by gzip; 1 row: 1 trains as preference"
+    )
     assert told.splitlines()[-1].endswith("with --set method=dpo")
 
 
@@ -117,7 +155,7 @@ def test_each_token_has_its_colour(tmp_path: Path, tiny_base: Base) -> None:
     [
         (b"", "has no rows"),
         (b'{"text": "\xf6"}', "line 1: has bytes that are not UTF-8"),
-        (b"PK\x03\x04", "is packed (zip)"),
+        (b"PK\x03\x04", "is compressed (zip)"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_error(

@@ -166,7 +166,7 @@ def test_rows_at_a_site_that_do_not_suit_the_method_are_named(tmp_path: Path, me
     given = EdgeRunInputs(
         EdgeInstance(MARKET, (JOB,)), {JOB.id: replace(training, config=config, validation=None)}
     )
-    with pytest.raises(EdgeRunError, match=r"rows\.[ab]: has rows .*, for method"):
+    with pytest.raises(EdgeRunError, match=r"rows\.[ab]: has .*, for method"):
         run_edge(given, EdgeRunFolder(tmp_path / "out"), Watcher())
 
 

@@ -197,7 +197,7 @@ def test_what_is_wrong_is_one_message(shop: Shop) -> None:
         "non_preferred_output": [{"role": "assistant", "content": "c"}],
     }
     files = {
-        "pairs of answers": served.upload(users["ada"], json.dumps(pairs)),
+        "are preferences": served.upload(users["ada"], json.dumps(pairs)),
         "line 2": served.upload(users["ada"], '{"text": "a"}\n{"oops": 1}\n'),
     }
     for words, file in files.items():
@@ -317,7 +317,7 @@ def test_a_job_on_pairs_says_what_its_rows_lack(shop: Shop) -> None:
     shop.served.finish(job, "ada", content=shop.adapter.archive.read_bytes())
     place = f"/page/jobs/{job}"
     page = shop.ada.get(place).text
-    assert "pairs of answers, which have neither" in page
+    assert "preferences, which have neither" in page
     assert "selected" not in page
     answer = shop.ada.post(f"{place}/answers", prompt=question("Oslo"))
     assert texts(answer.text)["Model"] == [shop.answer_of_the_api()]

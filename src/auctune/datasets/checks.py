@@ -18,13 +18,12 @@ key whose value is null or an empty list counts as absent. Everything else is re
 nothing in a row is ignored.
 """
 
-import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from auctune.datasets.forms import convert
+from auctune.datasets.json_text import JsonTextError, RepeatedKeyError, load_json
 from auctune.domain.dataset import OUTPUT_KEYS, RowKind, is_context
 from auctune.domain.errors import InputError, RepairableError
 
@@ -42,9 +41,6 @@ EXPECTED_ROW = (
     'a JSON object with "messages", or "prompt" and "completion", or "text", or "prompt", "chosen"'
     ' and "rejected"'
 )
-
-# Nesting that pydantic and chat templates can write again.
-_MAX_DEPTH = 200
 
 LABEL_KEYS = ("id", "metadata", "parallel_tool_calls")
 """Keys of a row that no chat template shows: accepted, and not trained on."""
@@ -95,35 +91,25 @@ def read_row(text: str, place: str) -> CheckedRow:
             `RepairableError` if a vendor may convert the row, or leave it out.
     """
     try:
-        row = json.loads(text, object_pairs_hook=_unique_keys)
-        _check_depth(row, text)
-    except _RepeatedKeyError as error:
-        raise InputError(place, f"the key {error.key!r} appears twice", "each key once") from None
-    except json.JSONDecodeError as error:
-        raise RepairableError(place, f"is not JSON ({error})", EXPECTED_ROW) from None
-    except RecursionError:
-        raise RepairableError(place, "is nested too deeply", EXPECTED_ROW) from None
-    except ValueError:
-        # Python converts no integer of more digits.
-        found = f"has a number of more than {sys.get_int_max_str_digits()} digits"
-        raise RepairableError(place, found, EXPECTED_ROW) from None
+        row = load_json(text)
+    except RepeatedKeyError as error:
+        raise InputError(place, str(error), "each key once") from None
+    except JsonTextError as error:
+        expected = EXPECTED_ROW
+        if not text.lstrip().startswith("{"):
+            expected += ", or CSV whose first line names its columns, as prompt,completion"
+        raise RepairableError(place, str(error), expected) from None
     if not isinstance(row, dict):
         raise RepairableError(place, f"is a JSON {type(row).__name__}, not an object", EXPECTED_ROW)
     converted = convert({key: value for key, value in row.items() if value is not None}, place)
     try:
         kind, values = _check_row(converted.row, place)
     except InputError as error:
-        raise _as_written(error, place, converted.names) from None
+        if error.place == place:
+            raise
+        inner = error.place.removeprefix(f"{place}: ")
+        raise error.at(f"{place}: {converted.as_written(inner)}") from None
     return CheckedRow(kind, values, converted.form)
-
-
-def _as_written(error: InputError, place: str, names: Mapping[str, str]) -> InputError:
-    """Return an error in a converted row with the key that the row has in the file."""
-    inner = error.place.removeprefix(f"{place}: ")
-    for key, name in names.items():
-        if inner != error.place and inner.startswith(key):
-            return error.at(f"{place}: {name}{inner.removeprefix(key)}")
-    return error
 
 
 def _check_row(row: Mapping[str, Any], place: str) -> tuple[RowKind, dict[str, Any]]:
@@ -137,6 +123,8 @@ def _check_row(row: Mapping[str, Any], place: str) -> tuple[RowKind, dict[str, A
     (kind,) = kinds
     known = ("messages", "label") if kind is RowKind.UNPAIRED else _KEYS[kind]
     others = (*LABEL_KEYS, *(TOOL_KEYS if "messages" in known else ()))
+    if "label" in row and kind in (RowKind.CHAT, RowKind.COMPLETION):
+        raise InputError(f"{place}: label", f"{row['label']!r}"[:60], "true or false")
     for key, value in row.items():
         if key not in (*known, *others) and value != []:
             expected = f"{_quoted(known)} and nothing else (beside {_quoted(LABEL_KEYS)})"
@@ -168,7 +156,7 @@ def _as_context(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def find_unsupported_in_message(message: Mapping[str, Any]) -> str | None:
-    """Return what in a message means something that cannot be trained on, as `find_unsupported`."""
+    """Return what in a message means something that cannot be trained on; None: nothing."""
     for key in UNSUPPORTED_MESSAGE_KEYS:
         if not is_absent(message.get(key)):
             return f"{key} is not supported"
@@ -190,22 +178,6 @@ _MESSAGE_KEYS = (
 )  # fmt: skip
 # As the APIs for chats and for responses name them.
 _TEXT_PARTS = ("text", "input_text", "output_text")
-
-
-class _RepeatedKeyError(ValueError):
-    def __init__(self, key: str) -> None:
-        self.key = key
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _RepeatedKeyError(key)
-            seen.add(key)
-    return made
 
 
 def read_chat(row: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -333,9 +305,9 @@ def _read_tools(row: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     if isinstance(tools, str):
         # In columns of Parquet, where structs of all tools would have the same fields.
         try:
-            tools = json.loads(tools or "[]")
-        except ValueError as error:
-            raise InputError(f"{place}: {key}", f"is not JSON ({error})", "functions") from None
+            tools = load_json(tools or "[]")
+        except JsonTextError as error:
+            raise InputError(f"{place}: {key}", str(error), "a list of functions") from None
     if not isinstance(tools, list):
         raise InputError(f"{place}: {key}", "is not a list", "a list of functions")
     read = []
@@ -345,7 +317,10 @@ def _read_tools(row: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
             function = tool
         else:
             _check_function_type(tool, where)
-            function = tool.get("function")
+            # As the API for responses has them, and data sets of LLaMA-Factory.
+            is_flat = "name" in tool and "function" not in tool
+            flat = {name: value for name, value in tool.items() if name != "type"}
+            function = flat if is_flat else tool.get("function")
         _check_named(function, where)
         read.append({"type": "function", "function": function})
     return read
@@ -382,24 +357,6 @@ def _read_calls(message: Mapping[str, Any], role: str, where: str) -> list[dict[
     return read
 
 
-def _check_depth(value: Any, text: str) -> None:
-    """Raise a `RecursionError` for JSON that others cannot write again, given as a text too."""
-    if text.count("[") + text.count("{") <= _MAX_DEPTH:
-        return
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        inner: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner += one.values()
-            elif isinstance(one, list):
-                inner += one
-        if not inner:
-            return
-        level = inner
-    raise RecursionError
-
-
 def _check_function_type(value: Any, where: str) -> None:
     if not isinstance(value, dict):
         raise InputError(where, "is not an object", 'an object with "type" and "function"')
@@ -417,12 +374,9 @@ def _read_arguments(arguments: Any, where: str) -> dict[str, Any]:
     expected = "a JSON object, as a text or as it is"
     if isinstance(arguments, str):
         try:
-            text, arguments = arguments, json.loads(arguments)
-            _check_depth(arguments, text)
-        except RecursionError:
-            raise InputError(where, "is nested too deeply", expected) from None
-        except ValueError as error:
-            raise InputError(where, f"is not JSON ({error})", expected) from None
+            arguments = load_json(arguments)
+        except JsonTextError as error:
+            raise InputError(where, str(error), expected) from None
     if not isinstance(arguments, dict):
         raise InputError(where, f"{arguments!r}"[:60], expected)
     return arguments

@@ -1,4 +1,4 @@
-"""Files of rows: JSON lines, a JSON array, CSV or Parquet; the first three also packed.
+"""Files of rows: JSON lines, a JSON array, CSV or Parquet; the first three also compressed.
 
 | file | known by | a row |
 | --- | --- | --- |
@@ -7,8 +7,8 @@
 | CSV | a first line with the names of columns that make a row | each record; empty cells of columns that hold no text are absent |
 | Parquet | `PAR1` at its begin | each row; null counts as absent, in structs too |
 
-Packed by gzip or zstd is known by the first bytes. What a file is follows from its content alone:
-an upload has no trusted name.
+A file compressed by gzip or zstd is known by its first bytes. What a file is follows from its content
+alone: an upload has no trusted name.
 """  # noqa: E501 (a table's row cannot be broken)
 
 import codecs
@@ -17,7 +17,9 @@ import gzip
 import io
 import json
 import re
+import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,24 +27,28 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from auctune.datasets.json_text import JsonTextError, load_json
 from auctune.domain.errors import InputError, RepairableError
 
 Errors = Literal["strict", "replace"]
 """What to do with bytes that are not UTF-8."""
 
-MAX_UNPACKED_BYTES = 512 << 20
-"""Of a packed file, and characters of the rows of a Parquet file, which may be small for any
+MAX_DECOMPRESSED_BYTES = 512 << 20
+"""Of a compressed file, and characters of the rows of a Parquet file, which may be small for any
 content: as much as an upload may have by default."""
 
 UTF8 = "utf-8-sig"
 NUM_HEAD_BYTES = 64
 _HEAD_CHARACTERS = 1 << 16
 _CHUNK_CHARACTERS = 1 << 16
-_BATCH_ROWS = 256
+_BATCH_ROWS = 32
+_BATCH_BYTES = 64 << 20
+_MAX_COLUMNS = 1000
+_NOT_BLANK = re.compile(r"\S")
 _UNDECODED = re.compile("[\udc80-\udcff]+")
 _PARQUET = b"PAR1"
-# First bytes of files that hold others, and the program that packs them.
-_PACKED = {
+# First bytes of files that hold others, and the program that makes them.
+_COMPRESSED = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip",
@@ -60,7 +66,8 @@ _CSV_ROWS = (
     {"text"},
 )
 _DELIMITERS = (",", ";", "\t")
-# Columns of CSV that hold JSON, and one that holds true or false.
+# Columns of CSV that hold JSON, those that may hold a text or messages, and one that holds true or
+# false.
 _JSON_COLUMNS = (
     "messages",
     "conversations",
@@ -69,12 +76,14 @@ _JSON_COLUMNS = (
     "history",
     "metadata",
 )
+_MESSAGE_COLUMNS = ("prompt", "completion", "chosen", "rejected")
+_MESSAGES = re.compile(r'\s*\[\s*\{\s*"(role|content)"')
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
-# Of a cell: the module limits it for all its users, to less than a row may have.
-csv.field_size_limit(10_000_000)
+# The module limits a cell for all its users, to less than a row may have; records are limited here.
+csv.field_size_limit(sys.maxsize)
 
 
-class Form(StrEnum):
+class FileFormat(StrEnum):
     """What a file holds its rows in."""
 
     LINES = "JSON lines"
@@ -84,50 +93,54 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FileForm:
+class DataFile:
     """How a file is read.
 
     Attributes:
-        form: what it holds its rows in.
-        packing: the program that packed it; "": it is not packed.
+        format: what it holds its rows in.
+        compression: the program that compressed it; "": it is not compressed.
         encoding: of its text.
         delimiter: of the cells of CSV.
     """
 
-    form: Form
-    packing: str = ""
+    format: FileFormat
+    compression: str = ""
     encoding: str = UTF8
     delimiter: str = ""
 
     @property
     def is_json(self) -> bool:
-        """Return whether the file is JSON, packed or not."""
-        return self.form in (Form.LINES, Form.ARRAY)
+        """Return whether the file is JSON, compressed or not."""
+        return self.format in (FileFormat.LINES, FileFormat.ARRAY)
 
 
-def find_form(path: Path, place: str) -> FileForm:
+def find_format(path: Path, place: str) -> DataFile:
     """Return how a file is to be read.
 
     Raises:
-        InputError: if it cannot be read, or is packed in another way.
+        InputError: if it cannot be read, or is compressed in another way.
     """
     with _readable(place), path.open("rb") as file:
         head = file.read(NUM_HEAD_BYTES)
-    packing = _packing(head, place)
-    with _readable(place), _open(path, packing, place) as file:
+    compression = _compression(head, place)
+    with _readable(place), _open(path, compression, place) as file:
         head = file.read(NUM_HEAD_BYTES)
         if head.startswith(_PARQUET):
-            if packing:
-                raise InputError(place, f"is Parquet within {packing}", "a Parquet file as it is")
-            return FileForm(Form.PARQUET)
-        _packing(head, place, of_packed=packing)
+            if compression:
+                raise InputError(
+                    place, f"is Parquet within {compression}", "a Parquet file as it is"
+                )
+            return DataFile(FileFormat.PARQUET)
+        _compression(head, place, of_compressed=compression)
         encoding = find_encoding(head)
-    with _readable(place), _open_text(path, packing, encoding, "replace", place) as text:
+    with _readable(place), _open_text(path, compression, encoding, "replace", place) as text:
         start = text.read(_HEAD_CHARACTERS).lstrip()
     if start.startswith("["):
-        return FileForm(Form.ARRAY, packing, encoding)
+        return DataFile(FileFormat.ARRAY, compression, encoding)
     delimiter = "" if start.startswith("{") else _find_delimiter(start)
-    return FileForm(Form.CSV if delimiter else Form.LINES, packing, encoding, delimiter)
+    return DataFile(
+        FileFormat.CSV if delimiter else FileFormat.LINES, compression, encoding, delimiter
+    )
 
 
 def iterate_texts(
@@ -151,21 +164,25 @@ def iterate_texts(
         InputError: if the file cannot be read, is not UTF-8, or a row is too long. It is a
             `RepairableError` if a vendor may mend it.
     """
-    form = find_form(path, place)
-    if errors == "strict" and form.encoding != UTF8:
-        raise RepairableError(place, f"looks like {form.encoding.upper()}", "a file in UTF-8")
+    file = find_format(path, place)
+    if errors == "strict" and file.encoding != UTF8:
+        raise RepairableError(place, f"looks like {file.encoding.upper()}", "a file in UTF-8")
     with _readable(place):
-        if form.form is Form.PARQUET:
+        if file.format is FileFormat.PARQUET:
             rows = _parquet_rows(path, place, max_characters)
         else:
             # Bytes that are no UTF-8 become characters that no valid text has: their line is known.
             strictness = "surrogateescape" if errors == "strict" else errors
-            with _open_text(path, form.packing, form.encoding, strictness, place) as text:
-                match form.form:
-                    case Form.ARRAY:
+            # In a quoted cell, an end of a line is part of its text.
+            newline = "" if file.format is FileFormat.CSV else None
+            with _open_text(
+                path, file.compression, file.encoding, strictness, place, newline
+            ) as text:
+                match file.format:
+                    case FileFormat.ARRAY:
                         rows = _array_rows(text, place, max_characters)
-                    case Form.CSV:
-                        rows = _csv_rows(text, form.delimiter, place, max_characters)
+                    case FileFormat.CSV:
+                        rows = _csv_rows(text, file.delimiter, place, max_characters)
                     case _:
                         rows = _line_rows(text, place, max_characters)
                 yield from _checked(rows, place, max_rows, is_strict=errors == "strict")
@@ -173,18 +190,18 @@ def iterate_texts(
         yield from _checked(rows, place, max_rows, is_strict=False)
 
 
-def unpack(path: Path, place: str) -> bytes:
-    """Return the content of a file, unpacked if it is packed.
+def decompress(path: Path, place: str) -> bytes:
+    """Return the content of a file, decompressed if it was compressed.
 
     Raises:
-        InputError: if it cannot be read, or is packed in another way.
+        InputError: if it cannot be read, or is compressed in another way.
     """
     with _readable(place):
         with path.open("rb") as file:
-            packing = _packing(file.read(NUM_HEAD_BYTES), place)
-        with _open(path, packing, place) as file:
+            compression = _compression(file.read(NUM_HEAD_BYTES), place)
+        with _open(path, compression, place) as file:
             content = file.read()
-    _packing(content[:NUM_HEAD_BYTES], place, of_packed=packing)
+    _compression(content[:NUM_HEAD_BYTES], place, of_compressed=compression)
     return content
 
 
@@ -201,18 +218,18 @@ def find_encoding(head: bytes) -> str:
 
 
 class _Limited(io.RawIOBase):
-    """A packed file's content, up to `MAX_UNPACKED_BYTES`."""
+    """A compressed file's content, up to `MAX_DECOMPRESSED_BYTES`."""
 
     def __init__(self, stream: Any, place: str) -> None:
-        self._stream, self._place, self._left = stream, place, MAX_UNPACKED_BYTES
+        self._stream, self._place, self._remaining = stream, place, MAX_DECOMPRESSED_BYTES
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         data = self._stream.read(len(buffer))
-        self._left -= len(data)
-        if self._left < 0:
+        self._remaining -= len(data)
+        if self._remaining < 0:
             raise _too_large(self._place)
         buffer[: len(data)] = data
         return len(data)
@@ -223,7 +240,9 @@ class _Limited(io.RawIOBase):
 
 
 def _too_large(place: str) -> InputError:
-    return InputError(place, f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes", "smaller files")
+    return InputError(
+        place, f"decompresses to more than {MAX_DECOMPRESSED_BYTES:,} bytes", "smaller files"
+    )
 
 
 @contextmanager
@@ -239,35 +258,39 @@ def _readable(place: str) -> Iterator[None]:
         raise InputError(place, f"cannot be read ({why})", "a readable file of rows") from None
 
 
-def _packing(head: bytes, place: str, of_packed: str = "") -> str:
-    """Return the program that packed a file, by its first bytes; "" if it is not packed.
+def _compression(head: bytes, place: str, of_compressed: str = "") -> str:
+    """Return the program that compressed a file, by its first bytes; "" if it is not compressed.
 
     Raises:
         InputError: if its content is not read here.
     """
-    name = next((name for magic, name in _PACKED.items() if head.startswith(magic)), "")
-    if of_packed and name:
-        raise InputError(place, f"is packed twice ({of_packed}, {name})", "a file packed once")
+    name = next((name for magic, name in _COMPRESSED.items() if head.startswith(magic)), "")
+    if of_compressed and name:
+        raise InputError(
+            place, f"is compressed twice ({of_compressed}, {name})", "a file compressed once"
+        )
     if name and name not in _READABLE:
-        expected = f"a file packed by {' or '.join(_READABLE)}, or not at all"
-        raise InputError(place, f"is packed ({name})", expected)
+        expected = f"a file compressed by {' or '.join(_READABLE)}, or not at all"
+        raise InputError(place, f"is compressed ({name})", expected)
     return name
 
 
-def _open(path: Path, packing: str, place: str) -> IO[bytes]:
-    if packing == "gzip":
+def _open(path: Path, compression: str, place: str) -> IO[bytes]:
+    if compression == "gzip":
         return io.BufferedReader(_Limited(gzip.open(path), place))
-    if packing == "zstd":
+    if compression == "zstd":
         # Takes a tenth of a second, for few files.
         import pyarrow
 
-        unpacked = pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd")
-        return io.BufferedReader(_Limited(unpacked, place))
+        decompressed = pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd")
+        return io.BufferedReader(_Limited(decompressed, place))
     return path.open("rb")
 
 
-def _open_text(path: Path, packing: str, encoding: str, errors: str, place: str) -> IO[str]:
-    return io.TextIOWrapper(_open(path, packing, place), encoding=encoding, errors=errors)
+def _open_text(
+    path: Path, compression: str, encoding: str, errors: str, place: str, newline: str | None = None
+) -> IO[str]:
+    return io.TextIOWrapper(_open(path, compression, place), encoding, errors, newline)
 
 
 def _find_delimiter(start: str) -> str:
@@ -382,8 +405,11 @@ class _ArrayReader:
 
     def skip_blanks(self) -> None:
         """Go on to the next character that is not blank."""
-        while not self.is_at_end and self._buffer[self._position].isspace():
-            self._position += 1
+        while not self.is_at_end:
+            found = _NOT_BLANK.search(self._buffer, self._position)
+            self._position = len(self._buffer) if found is None else found.start()
+            if found is not None:
+                return
 
     def take(self, character: str) -> bool:
         """Go past a character and the blanks behind it, if it is next."""
@@ -425,42 +451,90 @@ class _ArrayReader:
 def _csv_rows(
     text: IO[str], delimiter: str, place: str, max_characters: int | None
 ) -> Iterator[tuple[str, str]]:
-    records = csv.reader(text, delimiter=delimiter, strict=True)
+    lines = _RecordLines(text, place, max_characters)
+    records = csv.reader(lines, delimiter=delimiter, strict=True)
     names: Sequence[str] = ()
-    first = 1
     try:
         for record in records:
-            where, first = f"line {first}", records.line_num + 1
-            if not record:
+            where = f"line {lines.first}"
+            lines.begin_record()
+            if not any(cell.strip() for cell in record):
                 continue
             if not names:
-                names = [name.strip() for name in record]
-                repeated = next((one for one in names if names.count(one) > 1), None)
-                if repeated is not None:
-                    found = f"names the column {repeated!r} twice"
-                    raise InputError(f"{place}: {where}", found, "each column once")
+                names = _column_names(record, f"{place}: {where}")
                 continue
             if len(record) != len(names):
                 found = f"has {len(record)} cells"
                 raise RepairableError(f"{place}: {where}", found, f"{len(names)}, as line 1")
-            row = {name: _cell(name, cell) for name, cell in zip(names, record, strict=True)}
+            where_cell = f"{place}: {where}"
+            row = {
+                name: _cell(name, cell, where_cell)
+                for name, cell in zip(names, record, strict=True)
+            }
             yield where, _dump(row, place, where, max_characters)
     except csv.Error as error:
         found = f"is no record of CSV ({error})"
-        raise RepairableError(
-            f"{place}: line {records.line_num}", found, "quotes in pairs"
-        ) from None
+        where = f"line {lines.first}"
+        raise RepairableError(f"{place}: {where}", found, "quotes in pairs") from None
 
 
-def _cell(name: str, cell: str) -> Any:
-    if name in _JSON_COLUMNS:
-        if not cell.strip():
-            return None
+class _RecordLines:
+    """The lines of CSV, of which a quoted cell may have several; memory holds one record.
+
+    Attributes:
+        first: line at which the record begins.
+    """
+
+    def __init__(self, text: IO[str], place: str, max_characters: int | None) -> None:
+        self._text, self._place = text, place
+        # Cells are also written as JSON, in more characters.
+        self._max = max_characters
+        self.first = 1
+        self._number = self._num_characters = 0
+
+    def begin_record(self) -> None:
+        """Say that all lines so far were of records before."""
+        self.first, self._num_characters = self._number + 1, 0
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._text.readline(-1 if self._max is None else self._max + 1):
+            self._num_characters += len(line)
+            if self._max is not None and self._num_characters > self._max:
+                raise _too_long(self._place, f"line {self.first}", self._max)
+            self._number += 1
+            yield line
+
+
+def _column_names(record: Sequence[str], place: str) -> Sequence[str]:
+    names = [name.strip() for name in record]
+    if len(names) > _MAX_COLUMNS:
+        raise InputError(place, f"has {len(names)} columns", f"{_MAX_COLUMNS} at most")
+    if "" in names:
+        found = f"has no name for column {names.index('') + 1}"
+        raise InputError(place, found, "a name for each column")
+    check_unique(names, place)
+    return names
+
+
+def check_unique(names: Sequence[str], place: str) -> None:
+    """Check that no column is there twice.
+
+    Raises:
+        InputError: naming the column.
+    """
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise InputError(place, f"has the column {repeated!r} twice", "each column once")
+
+
+def _cell(name: str, cell: str, place: str) -> Any:
+    if name in _JSON_COLUMNS and not cell.strip():
+        return None
+    if name in _JSON_COLUMNS or (name in _MESSAGE_COLUMNS and _MESSAGES.match(cell)):
         try:
-            return json.loads(cell)
-        except ValueError:
-            # Refused as a text.
-            return cell
+            return load_json(cell)
+        except JsonTextError as error:
+            raise InputError(f"{place}: {name}", str(error), "JSON in this column") from None
     if name == "label":
         return _WORDS.get(cell.strip().lower(), cell)
     return cell
@@ -471,21 +545,32 @@ def _parquet_rows(path: Path, place: str, max_characters: int | None) -> Iterato
     import pyarrow
     from pyarrow import parquet
 
-    number = left = 0
-    left = MAX_UNPACKED_BYTES
+    number, remaining = 0, MAX_DECOMPRESSED_BYTES
+    # pyarrow's errors for values that Python has not are of many kinds.
+    damaged = (pyarrow.ArrowException, ValueError, OverflowError, LookupError)
     try:
         with parquet.ParquetFile(path) as file:
+            check_unique(file.schema_arrow.names, place)
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                if batch.nbytes > _BATCH_BYTES:
+                    found = f"has more than {_BATCH_BYTES:,} bytes in {len(batch)} rows"
+                    where = f"{place}: rows {number + 1} to {number + len(batch)}"
+                    raise InputError(where, found, "shorter rows: split long texts")
                 for row in batch.to_pylist():
                     number += 1
                     where = f"row {number}"
                     text = _dump(_without_nulls(row), place, where, max_characters)
-                    left -= len(text)
-                    if left < 0:
+                    remaining -= len(text)
+                    if remaining < 0:
                         raise _too_large(place)
                     yield where, text
-    except pyarrow.ArrowException as error:
-        raise InputError(place, f"is damaged ({error})", "a whole Parquet file") from None
+    except InputError:
+        raise
+    except damaged as error:
+        found = f"cannot be read from row {number + 1} on ({error})"
+        raise InputError(
+            place, found, "a Parquet file of texts, numbers, lists and structs"
+        ) from None
 
 
 def _without_nulls(value: Any) -> Any:

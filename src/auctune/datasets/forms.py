@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | ShareGPT | `conversations`: [{`from`, `value`}, ...], `system`, `tools` | a chat |
 | Alpaca | `instruction`, `input`, `output`, `system`, `history`: [[question, answer], ...] | a chat: the instruction, a blank line and the input are the user's message |
-| TRL, chats | `prompt` and `completion` as messages | a chat; of the prompt nothing is a target |
+| TRL, chats | `prompt` and `completion`, one of them messages | a chat; of the prompt nothing is a target |
 | TRL, preferences | `prompt`, `chosen` and `rejected`, each a text or messages; without a `prompt`, what both begin with | a preference |
 | TRL, unpaired preferences | `prompt` and `completion`, each a text or messages, or `messages`; and `label`: true or false | an unpaired preference |
 
@@ -12,15 +12,18 @@ A text is a message: of the user as a prompt, else of the assistant. Keys that n
 that the row is refused by their names.
 """  # noqa: E501 (a table's row cannot be broken)
 
-import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from auctune.datasets.json_text import JsonTextError, load_json
 from auctune.domain.dataset import OUTPUT_KEYS
 from auctune.domain.errors import InputError, RepairableError
 
 Row = dict[str, Any]
+Turn = tuple[str, Mapping[str, str]]
+"""Where a message stands in the file, and how its keys are written there, if otherwise."""
 
 ROLES = {
     "human": "user",
@@ -38,6 +41,9 @@ ROLES = {
 """Names of speakers in ShareGPT's form, and the roles that they are."""
 
 _CALL_SPEAKER = "function_call"
+_TURN_KEYS = {"role": "from", "content": "value"}
+_TEXT_KEYS = {"content": ""}
+_MESSAGE = re.compile(r"(?:input: )?messages(?:\[(\d+)\](?:\.(\w+))?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +52,33 @@ class Converted:
 
     Attributes:
         form: that it had; "": OpenAI's.
-        names: what errors call keys of the row, by the keys that it has now.
+        turns: of its messages; empty: as they stand.
+        names: of other keys in the file, by their names now.
     """
 
     row: Row
     form: str = ""
+    turns: Sequence[Turn] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+
+    def as_written(self, place: str) -> str:
+        """Return a place in the row as the place in the file."""
+        found = _MESSAGE.match(place)
+        if found is not None and found[1] is not None and int(found[1]) < len(self.turns):
+            written, keys = self.turns[int(found[1])]
+            key = keys.get(found[2], found[2]) if found[2] else ""
+            return f"{written}{'.' if key else ''}{key}{place[found.end() :]}"
+        for name, written in self.names.items():
+            if place.startswith(name):
+                return f"{written}{place.removeprefix(name)}"
+        return place
 
 
 def convert(row: Row, place: str) -> Converted:
     """Return a row in OpenAI's form; keys whose value is null are not in it.
 
     Raises:
-        InputError: if it has the keys of another form, and not their values.
+        InputError: if it has the keys of another form, and not their values, or keys of both.
     """
     keys = row.keys()
     if "conversations" in keys:
@@ -67,25 +87,33 @@ def convert(row: Row, place: str) -> Converted:
         return _from_alpaca(row, place)
     if "chosen" in keys or "rejected" in keys:
         return _from_chosen(row, place)
-    if isinstance(row.get("label"), bool) and ("messages" in keys or "completion" in keys):
-        return _from_label(row)
-    if isinstance(row.get("prompt"), list) and isinstance(row.get("completion"), list):
-        chat = _context(row.pop("prompt")) + row.pop("completion")
-        return Converted({**row, "messages": chat}, "TRL", {"messages": "prompt and completion"})
+    is_chat = any(isinstance(row.get(key), list) for key in ("prompt", "completion"))
+    if "completion" in keys and (is_chat or isinstance(row.get("label"), bool)):
+        return _from_prompt(row, place)
     return Converted(row)
 
 
+def _refuse_beside(row: Row, place: str, form: str, *keys: str) -> None:
+    """Refuse a row of a form that has keys of another one too."""
+    for key in keys:
+        if key in row:
+            raise InputError(f"{place}: {key}", f"stands in a row of {form}'s form", "one form")
+
+
 def _from_sharegpt(row: Row, place: str) -> Converted:
-    turns = row.pop("conversations")
-    if "messages" in row or not isinstance(turns, list):
-        found = 'has "messages" too' if "messages" in row else "is not a list"
-        raise RepairableError(f"{place}: conversations", found, "one list of messages")
+    _refuse_beside(row, place, "ShareGPT", "messages")
+    given = row.pop("conversations")
+    if not isinstance(given, list):
+        raise RepairableError(f"{place}: conversations", "is not a list", "a list of messages")
+    places = [f"conversations[{number}]" for number in range(len(given))]
     messages = [
-        _from_turn(turn, f"{place}: conversations[{number}]") for number, turn in enumerate(turns)
+        _from_turn(turn, f"{place}: {where}") for turn, where in zip(given, places, strict=True)
     ]
-    made = {**row, "messages": _system(row, messages, place)}
-    made.pop("system", None)
-    return Converted(made, "ShareGPT", {"messages": "conversations"})
+    turns = [
+        (where, _TURN_KEYS if isinstance(turn, dict) and "from" in turn else {})
+        for turn, where in zip(given, places, strict=True)
+    ]
+    return _with_system(row, messages, turns, place, "ShareGPT", {"messages": "conversations"})
 
 
 def _from_turn(turn: Any, place: str) -> Any:
@@ -93,85 +121,110 @@ def _from_turn(turn: Any, place: str) -> Any:
         # A message by role and content, or refused as one.
         return turn
     rest = {key: value for key, value in turn.items() if key not in ("from", "value")}
+    if twice := rest.keys() & {"role", "content", "tool_calls"}:
+        raise InputError(place, f'has "from" and {sorted(twice)[0]!r}', '"from" and "value"')
     speaker, value = turn["from"], turn.get("value")
     if speaker != _CALL_SPEAKER:
         role = ROLES.get(speaker, speaker) if isinstance(speaker, str) else speaker
         return {"role": role, "content": value, **rest}
     try:
-        calls = json.loads(value) if isinstance(value, str) else value
-    except ValueError as error:
-        found, expected = f"is not JSON ({error})", 'a call: {"name": ..., "arguments": {...}}'
-        raise InputError(f"{place}.value", found, expected) from None
+        calls = load_json(value) if isinstance(value, str) else value
+    except JsonTextError as error:
+        expected = 'a call: {"name": ..., "arguments": {...}}'
+        raise InputError(f"{place}.value", str(error), expected) from None
     listed = calls if isinstance(calls, list) else [calls]
     made = [{"type": "function", "function": call} for call in listed]
     return {"role": "assistant", "content": None, "tool_calls": made, **rest}
 
 
-def _system(row: Row, messages: list[Any], place: str) -> list[Any]:
-    """Return messages after that of the system which stands beside them."""
-    text = row.get("system")
-    if not isinstance(text, str) or not text.strip():
-        return messages
-    first = messages[0] if messages else None
-    if isinstance(first, dict) and first.get("role") == "system":
-        raise InputError(f"{place}: system", "stands beside a first message of the system", "one")
-    return [{"role": "system", "content": text}, *messages]
+def _with_system(
+    row: Row,
+    messages: list[Any],
+    turns: list[Turn],
+    place: str,
+    form: str,
+    names: Mapping[str, str],
+    inside: str = "",
+) -> Converted:
+    """Return a row with these messages, after that of the system which stands beside them.
+
+    Args:
+        inside: key of the object that holds the messages; "": the row itself.
+    """
+    text = row.pop("system", "")
+    if not isinstance(text, str):
+        raise RepairableError(f"{place}: system", f"{text!r}"[:60], "a text")
+    if text.strip():
+        first = messages[0] if messages else None
+        if isinstance(first, dict) and first.get("role") == "system":
+            found = "stands beside a first message of the system"
+            raise InputError(f"{place}: system", found, "one of the two")
+        messages = [{"role": "system", "content": text}, *messages]
+        turns = [("system", _TEXT_KEYS), *turns]
+    holder = row[inside] if inside else row
+    holder["messages"] = messages
+    return Converted(row, form, turns, names)
 
 
 def _from_alpaca(row: Row, place: str) -> Converted:
-    known = ("instruction", "input", "output", "system", "history")
-    instruction, given = row["instruction"], row.get("input", "")
+    _refuse_beside(row, place, "Alpaca", "messages")
+    instruction, given = row.pop("instruction"), row.pop("input", "")
     for key, text in (("instruction", instruction), ("input", given)):
         if not isinstance(text, str):
             raise RepairableError(f"{place}: {key}", f"{text!r}"[:60], "a text")
     asked = "\n\n".join(text for text in (instruction, given) if text.strip())
-    past = row.get("history") or []
+    past = row.pop("history", [])
     if not isinstance(past, list) or not all(isinstance(p, list) and len(p) == 2 for p in past):
         raise InputError(f"{place}: history", f"{past!r}"[:60], "a list of [question, answer]")
-    turns = [
+    messages = [
         {"role": role, "content": text}
-        for pair in (*past, [asked, row.get("output")])
+        for pair in (*past, [asked, row.pop("output", None)])
         for role, text in zip(("user", "assistant"), pair, strict=True)
     ]
-    made = {key: value for key, value in row.items() if key not in known}
-    made["messages"] = _system(row, turns, place)
-    return Converted(made, "Alpaca", {"messages": "history, instruction and output"})
+    places = [f"history[{number}][{side}]" for number in range(len(past)) for side in (0, 1)]
+    turns: list[Turn] = [(where, _TEXT_KEYS) for where in (*places, "instruction", "output")]
+    return _with_system(row, messages, turns, place, "Alpaca", {"messages": "instruction"})
 
 
 def _from_chosen(row: Row, place: str) -> Converted:
-    names = dict(zip(OUTPUT_KEYS, ("chosen", "rejected"), strict=True)) | {"input": "prompt"}
-    missing = next((key for key in ("chosen", "rejected") if key not in row), None)
-    if missing is not None:
-        raise InputError(f"{place}: {missing}", "is missing", '"chosen" and "rejected"')
-    answers = [_messages(row.pop(key), "assistant") for key in ("chosen", "rejected")]
-    context = _messages(row.pop("prompt", []), "user")
+    _refuse_beside(row, place, "TRL", "messages", "input", "completion", *OUTPUT_KEYS)
+    for key in ("chosen", "rejected"):
+        if key not in row:
+            raise InputError(f"{place}: {key}", "is missing", '"chosen" and "rejected"')
+    better, worse = (_messages(row.pop(key), "assistant") for key in ("chosen", "rejected"))
+    has_prompt = "prompt" in row
+    prompt = row.pop("prompt", [])
+    context, turns = _messages(prompt, "user"), _turns(prompt, "prompt")
     # A dialogue that both answers have, before them.
-    num_common = 0
-    for better, worse in zip(*answers, strict=False):
-        if better != worse:
-            break
-        num_common += 1
-    if num_common == min(map(len, answers)):
-        num_common = max(0, num_common - 1)
-    common = answers[0][:num_common]
-    if common and common[len(common) - len(context) :] == context:
-        context, answers = common, [one[num_common:] for one in answers]
+    most = min(len(better), len(worse)) - 1
+    num_common = next((n for n in range(most) if better[n] != worse[n]), max(0, most))
+    common = better[:num_common]
+    if common and common[num_common - len(context) :] == context:
+        context, turns = common, _turns(common, "chosen")
+        better, worse = better[num_common:], worse[num_common:]
     if not context:
         expected = 'a "prompt", or messages that both begin with'
-        raise InputError(f"{place}: prompt", "is missing", expected)
-    given: Row = {"messages": _system(row, context, place)}
-    row.pop("system", None)
-    given |= {key: row.pop(key) for key in ("tools", "functions") if key in row}
-    made = {**row, "input": given, OUTPUT_KEYS[0]: answers[0], OUTPUT_KEYS[1]: answers[1]}
-    return Converted(made, "TRL", names)
+        raise InputError(f"{place}: prompt", "is empty" if has_prompt else "is missing", expected)
+    row["input"] = {key: row.pop(key) for key in ("tools", "functions") if key in row}
+    row |= {OUTPUT_KEYS[0]: better, OUTPUT_KEYS[1]: worse}
+    names = dict(zip(OUTPUT_KEYS, ("chosen", "rejected"), strict=True)) | {"input: ": ""}
+    return _with_system(row, context, turns, place, "TRL", names, inside="input")
 
 
-def _from_label(row: Row) -> Converted:
-    if "messages" in row:
-        return Converted(row)
-    context, answer = row.pop("prompt", []), row.pop("completion")
-    messages = _messages(context, "user") + _messages(answer, "assistant")
-    return Converted({**row, "messages": messages}, "TRL", {"messages": "prompt and completion"})
+def _from_prompt(row: Row, place: str) -> Converted:
+    _refuse_beside(row, place, "TRL", "messages")
+    prompt, completion = row.pop("prompt", []), row.pop("completion")
+    context = _messages(prompt, "user")
+    if "label" not in row:
+        context = [
+            {**one, "weight": 0}
+            if isinstance(one, dict) and one.get("role") == "assistant"
+            else one
+            for one in context
+        ]
+    row["messages"] = [*context, *_messages(completion, "assistant")]
+    turns = [*_turns(prompt, "prompt"), *_turns(completion, "completion")]
+    return Converted(row, "TRL", turns, {"messages": "prompt"})
 
 
 def _messages(value: Any, role: str) -> list[Any]:
@@ -181,9 +234,8 @@ def _messages(value: Any, role: str) -> list[Any]:
     return [value if isinstance(value, dict) else {"role": role, "content": value}]
 
 
-def _context(messages: list[Any]) -> list[Any]:
-    """Return messages without targets."""
-    return [
-        {**one, "weight": 0} if isinstance(one, dict) and one.get("role") == "assistant" else one
-        for one in messages
-    ]
+def _turns(value: Any, name: str) -> list[Turn]:
+    """Return where the messages of `_messages` stand."""
+    if isinstance(value, list):
+        return [(f"{name}[{number}]", {}) for number in range(len(value))]
+    return [(name, {} if isinstance(value, dict) else _TEXT_KEYS)]

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenizers.decoders import DecodeStream
+
 from auctune.datasets import read_row
 from auctune.datasets.files import iterate_texts
-from auctune.domain.dataset import CAUSE_WORDS, DataSet, DropCause, RowKind
+from auctune.domain.dataset import DataSet, DropCause, RowKind
 from auctune.domain.errors import InputError
 from auctune.train.rows import Piece, cut_row, row_pieces
 
@@ -51,7 +53,7 @@ class RowCheck:
         form: of another tool that it is read from; "": OpenAI's, or none.
         texts: its tokens, two of a preference; empty if it is refused.
         refused: why the file would be refused for it; "": it would not.
-        dropped: why the row would be left out; "": it would not.
+        dropped: why the row would be left out; None: it would not.
     """
 
     where: str
@@ -59,7 +61,7 @@ class RowCheck:
     form: str = ""
     texts: tuple[CheckedText, ...] = ()
     refused: str = ""
-    dropped: str = ""
+    dropped: DropCause | None = None
 
     @property
     def is_truncated(self) -> bool:
@@ -79,7 +81,7 @@ def check_rows(
         max_row_characters: of a row's text.
 
     Raises:
-        InputError: if the file cannot be read, or a row in it is too long.
+        InputError: if the file cannot be read, from some row on.
     """
     first: RowCheck | None = None
     for where, text in iterate_texts(path, str(path), max_characters=max_row_characters):
@@ -95,24 +97,22 @@ def check_rows(
             continue
         texts = tuple(_text(piece, tokenizer, max_length) for piece in pieces)
         cut = cut_row(read.values, pieces, max_length)
-        why = CAUSE_WORDS[cut] if isinstance(cut, DropCause) else ""
-        check = RowCheck(where, read.kind, read.form, texts, dropped=why)
+        dropped = cut if isinstance(cut, DropCause) else None
+        check = RowCheck(where, read.kind, read.form, texts, dropped=dropped)
         first = first or check
         yield check
 
 
 def _text(piece: Piece, tokenizer: "PreTrainedTokenizerBase", max_length: int) -> CheckedText:
     ids, is_target = piece
-    tokens: list[Token] = []
-    waiting: list[int] = []
-    for number, (one, target) in enumerate(zip(ids[:max_length], is_target, strict=False)):
-        waiting.append(one)
-        text = tokenizer.decode(waiting, clean_up_tokenization_spaces=False)
-        # Some tokens are parts of a character only.
-        if text.endswith("\ufffd") and len(waiting) < 4 and number + 1 < min(len(ids), max_length):
-            continue
-        # Nothing is predicted before the first token.
-        tokens += [Token("", target and number >= len(waiting))] * (len(waiting) - 1)
-        tokens.append(Token(text, target and number > 0))
-        waiting = []
-    return CheckedText(tuple(tokens), max(0, len(ids) - max_length))
+    # Some decoders leave out what a token has before it, or is a part of: the stream knows both.
+    stream = DecodeStream(skip_special_tokens=False)
+    backend = tokenizer.backend_tokenizer
+    texts = [stream.step(backend, one) or "" for one in ids[:max_length]]
+    if texts and not texts[-1]:
+        # What is missing of a character was cut off.
+        texts[-1] = "\ufffd"
+    # Nothing is predicted before the first token.
+    targets = [number > 0 and target for number, target in enumerate(is_target)]
+    tokens = tuple(map(Token, texts, targets))
+    return CheckedText(tokens, max(0, len(ids) - max_length))

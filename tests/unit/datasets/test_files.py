@@ -4,7 +4,9 @@ import csv
 import gzip
 import io
 import json
+import struct
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from auctune.datasets import files, read_dataset
-from auctune.datasets.files import Form, find_form, iterate_texts
+from auctune.datasets.files import FileFormat, find_format, iterate_texts
 from auctune.domain import InputError
 from auctune.domain.dataset import RowKind
 from auctune.domain.errors import RepairableError
@@ -48,6 +50,24 @@ def csv_of(rows: Rows, delimiter: str = ",") -> bytes:
 def parquet_of(rows: Rows) -> bytes:
     file = io.BytesIO()
     parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+def parquet_of_columns(names: list[str]) -> bytes:
+    file = io.BytesIO()
+    table = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * len(names), names)
+    parquet.write_table(table, file)
+    return file.getvalue()
+
+
+def parquet_of_bytes(content: bytes) -> bytes:
+    """A column that says to be text, and is not."""
+    offsets = pyarrow.py_buffer(struct.pack("<ii", 0, len(content)))
+    column = pyarrow.Array.from_buffers(
+        pyarrow.string(), 1, [None, offsets, pyarrow.py_buffer(content)]
+    )
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_arrays([column], ["text"]), file)
     return file.getvalue()
 
 
@@ -122,6 +142,42 @@ def test_messages_in_cells_are_json(tmp_path: Path) -> None:
     assert found.places == ("line 2", "line 3")
 
 
+def test_messages_in_columns_of_texts_are_messages_too(tmp_path: Path) -> None:
+    ask, answer = ([message] for message in CHAT)
+    path = tmp_path / "chats.csv"
+    path.write_bytes(csv_of([{"prompt": json.dumps(ask), "completion": json.dumps(answer)}]))
+    found = read_dataset(path)
+    assert found.rows == ({"messages": CHAT},)
+    # What only looks like a list is text.
+    path.write_bytes(csv_of([{"prompt": "[1, 2]", "completion": "[{x}]"}]))
+    assert read_dataset(path).rows == ({"prompt": "[1, 2]", "completion": "[{x}]"},)
+
+
+def test_ends_of_lines_in_cells_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_bytes(b'text\r\n"a\r\nb\nc"\r\n"d"\r\n')
+    assert [row["text"] for row in read_dataset(path).rows] == ["a\r\nb\nc", "d"]
+    assert read_dataset(path).places == ("line 2", "line 5")
+
+
+def test_a_line_or_a_record_without_end_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    for body in (b"x" * 5_000_000, b'"' + b"x\n" * 2_500_000):
+        path.write_bytes(gzip.compress(b"text\n" + body))
+        with pytest.raises(RepairableError, match="file: line 2: more than 1,000 characters"):
+            read_dataset(path, "file", max_row_characters=1000)
+
+
+def test_large_batches_of_parquet_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_BATCH_BYTES", 100_000)
+    path = tmp_path / "file"
+    path.write_bytes(parquet_of([{"text": "a"}] * 32 + [{"text": "a" * 10_000}] * 20))
+    with pytest.raises(InputError, match="file: rows 33 to 52: has more than 100,000 bytes in 20"):
+        read_dataset(path, "file")
+
+
 def test_a_record_of_csv_is_at_the_line_where_it_begins(tmp_path: Path) -> None:
     path = tmp_path / "file.csv"
     path.write_text('text\n"a\nb"\n\n"c"\n')
@@ -138,20 +194,31 @@ def test_a_record_of_csv_is_at_the_line_where_it_begins(tmp_path: Path) -> None:
         (b'[{"text": "a"}, {"text": 7}]', "file: row 2: text: 7; expected a text that is not"),
         (b'[{"text": "\xf6"}]', "file: row 1: has bytes that are not UTF-8 at character 11 (f6)"),
         (b"prompt,completion\na,b\nc\n", "file: line 3: has 1 cells; expected 2, as line 1"),
-        (b"text,text\na,b\n", "file: line 1: names the column 'text' twice"),
-        (b'text\n"a\nb\n', "file: line 3: is no record of CSV (unexpected end of data)"),
+        (b"text,text\na,b\n", "file: line 1: has the column 'text' twice"),
+        (b'text\n"a\nb\n', "file: line 2: is no record of CSV (unexpected end of data)"),
         (b"text,mood\na,sad\n", "file: line 2: the key 'mood' is not supported"),
-        (b"messages\nhello\n", "file: line 2: messages: is not a list, or is empty"),
+        (b"messages\nhello\n", "file: line 2: messages: is not JSON ("),
         (b"question,answer\na,b\n", "file: line 1: is not JSON"),
+        (b",prompt,completion\n0,a,b\n", "file: line 1: has no name for column 1"),
+        (b"messages\n" + b"[" * 100_000, "file: line 2: messages: is nested too deeply"),
+        (
+            b'messages\n"[{""role"": ""user"", ""role"": ""user""}]"\n',
+            "file: line 2: messages: the key 'role' appears twice",
+        ),
+        (b"text," + b"a," * 40_000 + b"b\n", "file: line 1: has 40002 columns"),
+        (parquet_of([{"text": date(2026, 1, 2)}]), "file: row 1: has a value that JSON has not ("),
+        (parquet_of([{"text": "a", "at": timedelta(1)}]), "file: row 1: has a value that JSON"),
+        (parquet_of_columns(["text", "text"]), "file: has the column 'text' twice"),
+        (parquet_of_bytes(b"\xff"), "file: cannot be read from row 1 on ("),
         (gzip.compress(b'{"text": "a"}')[:-9], "file: is damaged ("),
         (zstd_of(b'{"text": "a"}' * 99)[:-9], "file: "),
-        (gzip.compress(gzip.compress(b"{}")), "file: is packed twice (gzip, gzip)"),
-        (parquet_of([{"text": "a"}])[:-30], "file: is damaged ("),
+        (gzip.compress(gzip.compress(b"{}")), "file: is compressed twice (gzip, gzip)"),
+        (parquet_of([{"text": "a"}])[:-30], "file: cannot be read from row 1 on ("),
         (parquet_of([{"text": b"a"}]), "file: row 1: has a value that JSON has not ("),
         (parquet_of([{"text": "a", "score": 0.5}]), "file: row 1: the key 'score' is not"),
     ],
     # Packed files hold the time.
-    ids=range(18),
+    ids=range(26),
 )
 def test_what_is_wrong_is_named_with_its_place(content: bytes, found: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
@@ -183,18 +250,18 @@ def test_a_row_of_more_characters_than_allowed_is_refused(form: str, tmp_path: P
 def test_little_data_does_not_unpack_to_any_amount(
     pack: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "MAX_DECOMPRESSED_BYTES", 1 << 20)
     path = tmp_path / "file"
     path.write_bytes(pack(b'{"text": "a"}' + b"\n" * (1 << 21)))
-    with pytest.raises(InputError, match="file: unpacks to more than 1,048,576 bytes"):
+    with pytest.raises(InputError, match="file: decompresses to more than 1,048,576 bytes"):
         read_dataset(path, "file")
 
 
 def test_rows_of_parquet_are_limited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_UNPACKED_BYTES", 10_000)
+    monkeypatch.setattr(files, "MAX_DECOMPRESSED_BYTES", 10_000)
     path = tmp_path / "file"
     path.write_bytes(parquet_of([{"text": "a" * 100}] * 200))
-    with pytest.raises(InputError, match="file: unpacks to more than 10,000 bytes"):
+    with pytest.raises(InputError, match="file: decompresses to more than 10,000 bytes"):
         read_dataset(path, "file")
 
 
@@ -202,5 +269,5 @@ def test_memory_holds_one_element_of_an_array(tmp_path: Path) -> None:
     path = tmp_path / "file"
     row = json.dumps({"text": "x" * 1000})
     path.write_text(f"[{', '.join([row] * 5000)}]")
-    assert find_form(path, "file").form is Form.ARRAY
+    assert find_format(path, "file").format is FileFormat.ARRAY
     assert sum(1 for _ in iterate_texts(path, "file", max_characters=2000)) == 5000

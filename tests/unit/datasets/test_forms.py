@@ -93,6 +93,15 @@ def turn(speaker: str, value: Any) -> Row:
             },
         ),
         (
+            "ShareGPT",
+            {
+                "conversations": [turn("human", "hi"), turn("gpt", "hello")],
+                "tools": '[{"name": "f", "parameters": {"type": "object"}}]',
+            },
+            {"messages": [ASK, ANSWER], "tools": [TOOL]},
+        ),
+        ("TRL", {"prompt": [ASK], "completion": "hello"}, {"messages": [ASK, ANSWER]}),
+        (
             "TRL",
             {"prompt": [ASK, ANSWER, AGAIN], "completion": [ANSWER]},
             {"messages": [ASK, CONTEXT, AGAIN, ANSWER]},
@@ -145,11 +154,11 @@ def test_of_an_unpaired_preference_the_last_message_alone_is_a_target() -> None:
     [
         (
             {"conversations": [turn("narrator", "hi"), turn("gpt", "hello")]},
-            "line 1: conversations[0].role: 'narrator'; expected one of",
+            "line 1: conversations[0].from: 'narrator'; expected one of",
         ),
         (
             {"conversations": [turn("human", 7), turn("gpt", "hello")]},
-            "line 1: conversations[0].content: 7; expected a text",
+            "line 1: conversations[0].value: 7; expected a text",
         ),
         (
             {"conversations": [turn("human", "hi"), turn("function_call", "{")]},
@@ -162,7 +171,7 @@ def test_of_an_unpaired_preference_the_last_message_alone_is_a_target() -> None:
         ({"conversations": "hi"}, "line 1: conversations: is not a list"),
         (
             {"conversations": [], "messages": [ASK, ANSWER]},
-            'line 1: conversations: has "messages" too',
+            "line 1: messages: stands in a row of ShareGPT's form; expected one form",
         ),
         (
             {"conversations": [turn("human", "hi"), turn("gpt", "hello")], "model": "gpt-4"},
@@ -172,7 +181,7 @@ def test_of_an_unpaired_preference_the_last_message_alone_is_a_target() -> None:
             {"conversations": [SYSTEM, ASK, ANSWER], "system": "be brief"},
             "line 1: system: stands beside a first message of the system",
         ),
-        ({"instruction": "hi"}, "line 1: history, instruction and output[1].content: is missing"),
+        ({"instruction": "hi"}, "line 1: output: is missing"),
         ({"instruction": ["hi"], "output": "a"}, "line 1: instruction: ['hi']; expected a text"),
         (
             {"instruction": "hi", "output": "a", "history": ["b"]},
@@ -196,7 +205,7 @@ def test_of_an_unpaired_preference_the_last_message_alone_is_a_target() -> None:
         ),
         (
             {"prompt": ["hi"], "chosen": "hello", "rejected": "go"},
-            "line 1: prompt: messages[0]: is not an object",
+            "line 1: prompt[0]: is not an object",
         ),
         (
             {"messages": [ANSWER], "label": True},
@@ -207,7 +216,7 @@ def test_of_an_unpaired_preference_the_last_message_alone_is_a_target() -> None:
             "line 1: messages[1]: has weight 0; expected an answer",
         ),
         ({"text": "a", "label": True}, "line 1: the key 'label' is not supported"),
-        ({"messages": [ASK, ANSWER], "label": 3}, "line 1: the key 'label' is not supported"),
+        ({"messages": [ASK, ANSWER], "label": 3}, "line 1: label: 3; expected true or false"),
         (
             {"messages": [ASK | {"reasoning_content": "hm"}, ANSWER]},
             "line 1: messages[0].reasoning_content: is on a message of the user",
@@ -217,6 +226,58 @@ def test_of_an_unpaired_preference_the_last_message_alone_is_a_target() -> None:
             "line 1: messages[1].reasoning_content: 3; expected a text",
         ),
         ({"messages": [ASK, ANSWER], "tools": "["}, "line 1: tools: is not JSON"),
+        (
+            {"messages": [ASK, ANSWER], "tools": "[" * 9999},
+            "line 1: tools: is nested too deeply",
+        ),
+        (
+            {"messages": [ASK, ANSWER], "tools": '[{"name": "f", "name": "g"}]'},
+            "line 1: tools: the key 'name' appears twice",
+        ),
+        (
+            {"conversations": [ASK, ANSWER], "system": ["be brief"]},
+            "line 1: system: ['be brief']; expected a text",
+        ),
+        (
+            {"conversations": [turn("human", " "), turn("gpt", "hello")], "system": "be kind"},
+            "line 1: conversations[0].value: ' '; expected a text",
+        ),
+        (
+            {"conversations": [turn("human", "hi") | {"content": "ho"}, turn("gpt", "hello")]},
+            "line 1: conversations[0]: has \"from\" and 'content'",
+        ),
+        (
+            {"instruction": "hi", "output": "hello", "messages": [ASK, ANSWER]},
+            "line 1: messages: stands in a row of Alpaca's form; expected one form",
+        ),
+        (
+            {"instruction": "hi", "output": "hello", "history": 0},
+            "line 1: history: 0; expected a list",
+        ),
+        (
+            {"instruction": "hi", "output": "hello", "history": [["a", " "]]},
+            "line 1: history[0][1]: ' '; expected a text",
+        ),
+        (
+            {"prompt": "hi", "chosen": "hello", "rejected": "go", "input": {}},
+            "line 1: input: stands in a row of TRL's form",
+        ),
+        (
+            {"prompt": [ASK], "completion": [ANSWER], "messages": [ASK, ANSWER]},
+            "line 1: messages: stands in a row of TRL's form",
+        ),
+        (
+            {"prompt": "hi", "completion": [ANSWER | {"mood": 1}]},
+            "line 1: completion[0]: the key 'mood' is not supported",
+        ),
+        (
+            {"prompt": " ", "completion": "hello", "label": True},
+            "line 1: prompt: ' '; expected a text",
+        ),
+        (
+            {"prompt": "hi", "completion": "hello", "label": "yes"},
+            "line 1: label: 'yes'; expected true or false",
+        ),
     ],
 )
 def test_what_a_form_does_not_know_is_refused_by_the_name_in_the_file(row: Row, found: str) -> None:

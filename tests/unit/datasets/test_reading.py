@@ -311,11 +311,11 @@ def test_answers_of_a_pair_come_after_what_was_said_before() -> None:
         ('{"text": "a"}\n'.encode("utf-16-le"), "^file: looks like UTF-16-LE; expected"),
         ('{"text": "a"}\n'.encode("utf-16-be"), "^file: looks like UTF-16-BE; expected"),
         ('{"text": "a"}\n'.encode("utf-32"), "^file: looks like UTF-32; expected"),
-        (lzma.compress(b'{"text": "a"}'), r"^file: is packed \(xz\)"),
-        (bz2.compress(b'{"text": "a"}'), r"^file: is packed \(bzip2\)"),
-        (b"PK\x03\x04\x14\x00", r"^file: is packed \(zip\)"),
+        (lzma.compress(b'{"text": "a"}'), r"^file: is compressed \(xz\)"),
+        (bz2.compress(b'{"text": "a"}'), r"^file: is compressed \(bzip2\)"),
+        (b"PK\x03\x04\x14\x00", r"^file: is compressed \(zip\)"),
     ],
-    # Packed files hold the time.
+    # Compressed files hold the time.
     ids=range(9),
 )
 def test_other_encodings_are_named_with_the_line(
@@ -325,8 +325,8 @@ def test_other_encodings_are_named_with_the_line(
     path.write_bytes(content)
     with pytest.raises(InputError, match=found) as caught:
         read_dataset(path, "file")
-    # Packed files are not repaired.
-    assert isinstance(caught.value, RepairableError) == ("packed" not in found)
+    # Compressed files are not repaired.
+    assert isinstance(caught.value, RepairableError) == ("compressed" not in found)
 
 
 def test_a_byte_order_mark_and_all_ends_of_lines_are_read(tmp_path: Path) -> None:

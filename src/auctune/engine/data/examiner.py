@@ -7,12 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from auctune.datasets.files import iterate_texts
 from auctune.domain import InputError
 from auctune.domain.data_size import TOKEN_COST, DataSize, method_of
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS, RowKind
 from auctune.engine.messages.data import Appraisal, DataFacts, Offer
 from auctune.engine.vendors import RepairVendor
+from auctune.engine.vendors.reading import read_raw_rows
 from auctune.train.rows import TokenizedDataSet
 from auctune.train.stored_tokens import TokenWriter, is_stored
 from auctune.train.tokenized_file import block_of, tokenize_file
@@ -114,9 +114,9 @@ class Examiner:
         """
         limit = self._length(max_length)
         num_rows = num_tokens = square_tokens = 0
-        for _, text in iterate_texts(path, place, errors="replace"):
+        for raw in read_raw_rows(path, place):
             num_rows += 1
-            tokens = min(limit, self._num_tokens(text))
+            tokens = min(limit, self._num_tokens(raw.text))
             num_tokens += tokens
             square_tokens += tokens**2
         if not num_rows:

@@ -20,11 +20,12 @@ from pathlib import Path
 from auctune.datasets.files import (
     NUM_HEAD_BYTES,
     UTF8,
+    decompress,
     find_encoding,
-    find_form,
+    find_format,
     iterate_texts,
-    unpack,
 )
+from auctune.domain.errors import InputError, RepairableError
 
 MAX_DEPTH = 50
 # Python's parser needs a hundred times the memory of its source.
@@ -56,18 +57,23 @@ class RawRow:
     recoded: bool
 
 
-def read_raw_rows(path: Path) -> list[RawRow]:
-    """Return all rows that are not blank.
+def read_raw_rows(path: Path, place: str | None = None) -> list[RawRow]:
+    """Return all rows that are not blank; `place` is how errors call the file, by default its name.
 
     The file is held in memory: the kind of most rows is known only when all were read.
 
     Raises:
         InputError: if the file cannot be read.
     """
-    if not find_form(path, path.name).is_json:
-        rows = iterate_texts(path, path.name)
+    place = place or path.name
+    if not find_format(path, place).is_json:
+        try:
+            rows = list(iterate_texts(path, place))
+        except RepairableError as error:
+            # Not by this vendor.
+            raise InputError(error.place, error.found, error.expected) from None
         return [RawRow(int(where.split()[1]), text, recoded=False) for where, text in rows]
-    data = unpack(path, path.name)
+    data = decompress(path, place)
     lines = list(_decode_lines(data, find_encoding(data[:NUM_HEAD_BYTES])))
     return _split_array(lines) or [row for row in lines if row.text.strip("\ufeff \t\r\n\f\v")]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import structlog
 
-from auctune.datasets.files import find_form
+from auctune.datasets.files import find_format
 from auctune.domain import AuctuneError, InputError
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import RepairableError
@@ -140,8 +140,8 @@ class DatasetInspector:
     ) -> tuple[VendorOffer, ...]:
         leave_gate()
         # Vendors are promised JSON: files of other forms are not theirs.
-        form = await in_thread(find_form, path, "training_file") if vendors else None
-        if form is None or not form.is_json or form.packing:
+        file = await in_thread(find_format, path, "training_file") if vendors else None
+        if file is None or not file.is_json or file.compression:
             return ()
         return await quote_external(vendors, path, QUOTE_SECONDS, self._clock)
 

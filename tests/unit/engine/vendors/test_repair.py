@@ -210,7 +210,12 @@ def test_any_junk_gives_no_quote_or_a_valid_file_that_repair_leaves_as_it_is(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source, once, twice = write(folder, junk), folder / "once", folder / "twice"
-        if vendor.quote(source) is None:
+        try:
+            if vendor.quote(source) is None:
+                return
+        except InputError:
+            # Junk that begins as a file of another form.
+            assert junk[:1] not in b"{["
             return
         report = vendor.repair(source, once)
         dataset = read_dataset(once)

@@ -87,9 +87,9 @@ def test_pairs_are_for_the_method_that_learns_from_them_at_all_sites() -> None:
     found = combine({"a": pairs, "b": pairs}, pairs, training)
     assert found.size.method == "dpo"
     assert found.size.validation == pairs
-    with pytest.raises(InputError, match=r"market\.sites\.b: has rows that are no pairs"):
+    with pytest.raises(InputError, match=r"market\.sites\.b: has chats, completions or texts"):
         combine({"a": pairs, "b": rows}, None, training)
-    with pytest.raises(InputError, match="validation_file: has rows that are no pairs"):
+    with pytest.raises(InputError, match="validation_file: has chats, completions or texts"):
         combine({"a": pairs}, rows, training)
     with pytest.raises(InputError, match=r"market\.sites\.a: has rows of pairs"):
         combine({"a": pairs}, None, Training("file-a", max_length=32))
