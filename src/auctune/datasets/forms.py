@@ -140,7 +140,7 @@ def _from_turn(turn: Any, place: str) -> Any:
 def _with_system(
     row: Row,
     messages: list[Any],
-    turns: list[Turn],
+    turns: Sequence[Turn],
     place: str,
     form: str,
     names: Mapping[str, str],
