@@ -91,7 +91,7 @@ def test_pairs_are_for_the_method_that_learns_from_them_at_all_sites() -> None:
         combine({"a": pairs, "b": rows}, None, training)
     with pytest.raises(InputError, match="validation_file: has chats, completions or texts"):
         combine({"a": pairs}, rows, training)
-    with pytest.raises(InputError, match=r"market\.sites\.a: has rows of pairs"):
+    with pytest.raises(InputError, match=r"market\.sites\.a: has preferences"):
         combine({"a": pairs}, None, Training("file-a", max_length=32))
 
 
