@@ -110,7 +110,7 @@ def test_raw_data_are_appraised_and_repaired_as_the_vendor_does_it(
     assert (offer.quote.vendor, offer.quote.price, offer.quote.delay) == (
         "house", Decimal("0.8000"), 2
     )  # fmt: skip
-    assert (offer.facts.rows, offer.facts.kind) == (2, RowKind.COMPLETION)
+    assert (offer.facts.rows, offer.facts.kind) == (2, RowKind.CHAT)
     with pytest.raises(InputError, match="no usable row: too short"):
         client.appraise("tiny", raw, "file", 64, [picky]).result(WAIT_SECONDS)
 

@@ -134,7 +134,7 @@ def test_commands_say_in_one_line_which_extra_they_lack(
     assert set(of_bench) < set(of_client)
     assert not {"simulate", "spot advise", "edge make", "timeshare compare"} & set(of_bench)
     assert not {"replay", "db"} & set(of_server)
-    assert set(of_server) <= {"run", "edge run", "spot run", "timeshare run"}
+    assert set(of_server) <= {"data", "run", "edge run", "spot run", "timeshare run"}
 
 
 def test_settings_are_written_without_what_trains(server: Path, tmp_path: Path) -> None:
