@@ -195,7 +195,7 @@ TOOLS := .venv-deploy/bin
 	@touch $@
 
 deploy-check: $(READY) .venv-deploy/.ready
-	AUCTUNE_DEPLOY_TOOLS=$(CURDIR)/$(TOOLS) $(BIN)/pytest tests/integration/test_deploy.py tests/integration/test_release.py
+	AUCTUNE_DEPLOY_TOOLS=$(CURDIR)/$(TOOLS) $(BIN)/pytest -rs tests/integration/test_deploy.py tests/integration/test_release.py
 
 release: $(READY) .venv-deploy/.ready
 	$(BIN)/python deploy/release.py dist --cyclonedx $(TOOLS)/cyclonedx-py

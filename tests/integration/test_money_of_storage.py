@@ -211,6 +211,24 @@ def test_a_price_holds_from_the_start_with_it_and_what_was_free_stays_free(
         assert balance(served, "ada") == cost((40, DAY * 3 / 4))
 
 
+def test_of_a_long_time_without_charges_the_last_days_alone_are_charged(
+    tmp_path: Path, clock: Clock
+) -> None:
+    with serving(tmp_path, settings(), clock) as served:
+        charge(served)
+        upload(served, "ada", 40)
+        keys = served.users
+    # The clock was years behind at the first start.
+    clock.time += 1500 * DAY
+    with serving(tmp_path, settings(), clock) as served:
+        served.users.update(keys)
+        charge(served)
+        (first, *_, last) = charges(served)
+        midnight = clock.time // DAY * DAY
+        assert (first["since"], last["until"]) == (midnight - 32 * DAY, midnight)
+        assert balance(served, "ada") == sum(Decimal(one["amount"]) for one in charges(served))
+
+
 def test_days_are_charged_in_the_background(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +273,7 @@ def test_uploads_are_refused_while_nothing_is_left_of_a_budget_and_no_file_is_lo
         assert [one["percent"] for one in alerts] == []
         clock.time += DAY
         charge(served)
-        with pytest.raises(openai.RateLimitError, match="no file is taken") as refused:
+        with pytest.raises(openai.RateLimitError, match="delete files, or ask for a") as refused:
             upload(served, "ada", 1)
         assert refused.value.code == "insufficient_quota"
         assert client.files.retrieve(file).id == file

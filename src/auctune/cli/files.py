@@ -30,9 +30,7 @@ def list_files(*, limit: Limit = 20, all_: ShowAll = False, service: ServiceJson
 @files.command("upload")
 @option_groups
 def upload_file(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Data set in JSON lines.", show_default=False)
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Data set.", show_default=False)],
     *,
     expires: Annotated[
         str | None,
@@ -49,7 +47,7 @@ def upload_file(
             uploaded = client.upload_new(file, seconds)
         except OSError as error:
             reason = f"cannot be read ({error.strerror or 'unknown error'})"
-            raise InputError(str(file), reason, "a data set in JSON lines") from None
+            raise InputError(str(file), reason, "a data set") from None
     typer.echo(uploaded)
 
 

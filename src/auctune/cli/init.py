@@ -59,11 +59,13 @@ def init(
 ) -> None:
     """Write an auctune.toml with the settings to begin with.
 
-    On a terminal it asks for device, base, slot length and currency, unless an option says one of
+    On a terminal it asks for device, base, slot length and currency, unless an option has one of
     them.
     """
     if out.exists():
         raise InputError(str(out), "already exists", "the name of a new file")
+    if not out.parent.is_dir():
+        raise InputError(str(out), "is in no folder", "a file in a folder that exists")
     is_given = any(one is not None for one in (device, base, slot_seconds, currency))
     questions = _Questions(not (yes or is_given) and sys.stdin.isatty() and sys.stdout.isatty())
     answers = _answers(questions, out.parent, device, base, slot_seconds, currency)

@@ -71,7 +71,8 @@ def _print_ledger(record: Mapping[str, Any]) -> None:
 def _print_storage(storage: Mapping[str, Any]) -> None:
     price = storage["price_per_gb_month"]
     cost = f"; {price} per GB (10^9 bytes) and 30 days" if float(price) else ""
-    typer.echo(f"stored: {storage['files']} files, {storage['bytes']:,} bytes{cost}")
+    files = "1 file" if storage["files"] == 1 else f"{storage['files']:,} files"
+    typer.echo(f"stored: {files}, {storage['bytes']:,} bytes{cost}")
 
 
 def _print_balances(balances: Mapping[str, str]) -> None:

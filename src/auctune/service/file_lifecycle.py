@@ -6,7 +6,7 @@ have expired are found again.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from functools import partial
 
 import structlog
@@ -48,7 +48,7 @@ class FileLifecycle:
         """Delete a file; return False if an open job needs it."""
         async with self._files.tombstone(record):
             # From here on new jobs with this file are refused; earlier ones are known to the zones.
-            if await self._is_used(record):
+            if record.id in await self._in_use([record.owner]):
                 return False
             await self._files.delete(record)
             return True
@@ -56,48 +56,57 @@ class FileLifecycle:
     async def delete_expired(self) -> int:
         """Delete the files that have expired; return how many."""
         count = 0
-        async for record in self._expired():
-            # Asked before it is hidden too: a pending job must find the file that it keeps.
-            if not await self._is_used(record) and await self.delete(record):
-                count += 1
+        async for page in self._expired():
+            # Asked before they are hidden too: a pending job must find the file that it keeps.
+            in_use = await self._in_use({record.owner for record in page})
+            for record in page:
+                if record.id not in in_use and await self.delete(record):
+                    count += 1
         if count:
             _log.info("deleted expired files", count=count)
         return count
 
-    async def run(self, seconds: float) -> None:
-        """Delete expired files every so many seconds, until cancelled."""
+    async def run(self, seconds: float, unready_reason: Callable[[], str | None]) -> None:
+        """Delete expired files every so many seconds while the service is ready, until cancelled.
+
+        A service whose clock is at fault is not ready.
+        """
         while True:
-            try:
-                await self.delete_expired()
-            except (AuctuneError, OSError) as error:
-                # Deleted the next time; contents of deleted files at the next start.
-                _log.warning("expired files could not be deleted", reason=str(error))
+            if unready_reason() is None:
+                try:
+                    await self.delete_expired()
+                except (AuctuneError, OSError) as error:
+                    # Deleted the next time; contents of deleted files at the next start.
+                    _log.warning("expired files could not be deleted", reason=str(error))
             await asyncio.sleep(seconds)
 
-    async def _expired(self) -> AsyncIterator[FileRecord]:
-        now, after, has_more = self._now(), None, True
+    async def _expired(self) -> AsyncIterator[list[FileRecord]]:
+        now, has_more = self._now(), True
+        after: tuple[float, int] | None = None
         while has_more:
             page = await asyncio.to_thread(self._queries.expired_files, now, _PAGE, after)
-            for row in page.items:
-                after = row.seq
-                yield FileRecord.from_row(row)
+            if page.items:
+                after = page.items[-1].expires_at, page.items[-1].seq
+                yield [FileRecord.from_row(row) for row in page.items]
             has_more = page.has_more
 
-    async def _is_used(self, record: FileRecord) -> bool:
+    async def _in_use(self, owners: Collection[str]) -> set[str]:
+        """Return ids of files that open jobs need: of all users, in closed zones of these."""
+        found: set[str] = set()
         for zone in self._zones.values():
-            if await zone.actor.call(lambda zone: zone.uses_file(record.id)):
-                return True
-        async for is_used in in_turns(self._closed_zone_uses(record)):
-            if is_used:
-                return True
-        return False
+            found |= await zone.actor.call(lambda zone: zone.files_in_use())
+        for owner in owners:
+            async for needed in in_turns(self._closed_zone_files(owner)):
+                found |= needed
+        return found
 
-    def _closed_zone_uses(self, record: FileRecord) -> Iterator[bool]:
-        """Yield whether open jobs of zones that are not in the settings need a file, by page."""
-        jobs = self._open_jobs.jobs_of(record.owner)
+    def _closed_zone_files(self, owner: str) -> Iterator[set[str]]:
+        """Yield ids of files that open jobs of zones outside the settings need, by page."""
+        jobs = self._open_jobs.jobs_of(owner)
         read = partial(self._queries.jobs_by_id, jobs, outside=self._zones)
         for page in iter_pages(read) if jobs else ():
-            yield any(record.id in _files_of(read_job(row).body) for row in page.items)
+            needed = {file for row in page.items for file in _files_of(read_job(row).body)}
+            yield {file for file in needed if file is not None}
 
 
 def _files_of(body: Record) -> list[str | None]:

@@ -297,7 +297,7 @@ class ServiceRuntime:
         self.service.wandb.start()
         trash, idempotency = self.service.files.trash, self.service.idempotency
         self._tasks.spawn(keep_up(self.service.now, trash, idempotency, self._committer))
-        self._tasks.spawn(self.service.lifecycle.run(_EXPIRY_SECONDS))
+        self._tasks.spawn(self.service.lifecycle.run(_EXPIRY_SECONDS, self.service.unready_reason))
         billing = self.service.storage.run(_BILLING_SECONDS, self.service.unready_reason)
         self._tasks.spawn(billing)
         for zone in self.workers:

@@ -31,6 +31,8 @@ from auctune.service.zones.core.gateway import AnyGateway
 from auctune.service.zones.core.zone import Zone
 
 _DAY = 86_400
+# Days that are charged for later, after a service was down.
+_MAX_DAYS = 32
 _NAME = "storage-charges"
 # Charges of one command, which other commands of the zone wait for.
 _CHARGES = 100
@@ -88,15 +90,21 @@ class StorageBilling:
             BudgetExceededError: if files cost money, and nothing is left of the user's budget or
                 its team's.
         """
-        if self.price and self._spending.remaining(user) == ZERO:
-            raise BudgetExceededError(
-                "nothing is left of your budget, and stored files cost money: no file is taken; "
-                "those that are stored are kept, and charged for until they are deleted"
-            )
+        if not self.price:
+            return
+        # What answers in progress have reserved is not spent yet.
+        for account in self._spending.accounts(user, None):
+            sums = self._spending.of(account)
+            if sums is not None and account.budget is not None and sums[0] >= account.budget.amount:
+                raise BudgetExceededError(
+                    "your budget is spent, and stored files cost money: delete files, or ask for a "
+                    "larger budget; those that are stored are kept and charged for"
+                )
 
     async def charge(self) -> None:
         """Charge all users for the periods that are over."""
         async with self._lock:
+            await self._skip_downtime()
             while (following := self._next()) is not None:
                 charged = self._charged
                 if charged.price and charged.until < following.until:
@@ -114,6 +122,17 @@ class StorageBilling:
                 except AuctuneError as error:
                     _log.warning("storage could not be charged", reason=str(error))
             await asyncio.sleep(seconds)
+
+    async def _skip_downtime(self) -> None:
+        """Charge no day of a longer time than a service is ever down: the clock was wrong then."""
+        charged, oldest = self._charged, (int(self._now()) // _DAY - _MAX_DAYS) * _DAY
+        if charged.price and charged.until < oldest:
+            _log.warning(
+                "storage was charged so long ago that the clock must have been wrong; not charged",
+                since=charged.until,
+                until=oldest,
+            )
+            await self._store(_Charged(oldest, charged.price))
 
     def _next(self) -> _Charged | None:
         """Return how far to charge users next, and the price from there on, or None."""

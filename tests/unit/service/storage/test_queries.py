@@ -102,7 +102,8 @@ def test_files_that_have_expired_are_left_out_by_a_time_and_found_to_be_deleted(
     assert ids(pages.expired_files(4.9, limit=9)) == []
     first = pages.expired_files(7.0, limit=1)
     assert (ids(first), first.has_more) == (["a5"], True)
-    assert ids(pages.expired_files(7.0, 1, first.items[-1].seq)) == ["a7"]
+    last = first.items[-1].expires_at, first.items[-1].seq
+    assert ids(pages.expired_files(7.0, 1, last)) == ["a7"]
 
 
 def test_storage_is_the_sum_of_bytes_and_seconds_of_each_file(
@@ -112,9 +113,10 @@ def test_storage_is_the_sum_of_bytes_and_seconds_of_each_file(
     size = 10**15
     rows: list[dict[str, Any]] = []
     for seq in range(100, 160):
-        created = rng.randint(0, 90)
-        deleted, expires = (rng.choice([None, float(rng.randint(created, 99))]) for _ in "ab")
-        row = file_row(f"c{seq}", seq, rng.choice("cd"), created_at=float(created))
+        created = rng.uniform(0.0, 90.0)
+        # The clock was set back for some, which were then deleted before they were stored.
+        deleted, expires = (rng.choice([None, rng.uniform(created - 9, 99.0)]) for _ in "ab")
+        row = file_row(f"c{seq}", seq, rng.choice("cd"), created_at=created)
         rows.append({**row, "bytes": size + seq, "deleted_at": deleted, "expires_at": expires})
     write(committer, WriteBatch().upsert(files, *rows))
     for since, until in ((0, 100), (20, 21), (30, 70), (95, 1000)):

@@ -241,10 +241,9 @@ class AuctionZone(SlottedZone[AuctionJob, Bid]):
         self._has_unrecorded_change = False
         return effects
 
-    def uses_file(self, file: str) -> bool:
-        return super().uses_file(file) or any(
-            file == job.repaired for job in self.state.jobs.values()
-        )
+    def files_in_use(self) -> set[str]:
+        repaired = {job.repaired for job in self.state.jobs.values() if job.repaired is not None}
+        return super().files_in_use() | repaired
 
     def apply_to_mechanism(self, event: Event) -> None:
         """Apply an event to the mechanism; `record` must follow."""

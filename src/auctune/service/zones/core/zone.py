@@ -143,13 +143,12 @@ class Zone(ABC, Generic[J, B]):
     def is_open(self, job: str) -> bool:
         return job in self.pending_jobs or job in self.admitted_jobs
 
-    def uses_file(self, file: str) -> bool:
-        """Return whether a job that has not ended needs a file."""
+    def files_in_use(self) -> set[str]:
+        """Return the ids of the files that jobs which have not ended need."""
         jobs: list[PendingJob] = [*self.pending_jobs.values(), *self.admitted_jobs.values()]
-        return any(
-            file in (job.training.data, job.training.validation, job.training.start_from)
-            for job in jobs
-        )
+        trainings = [job.training for job in jobs]
+        needed = {file for one in trainings for file in (one.data, one.validation, one.start_from)}
+        return {file for file in needed if file is not None}
 
     def receive(
         self,

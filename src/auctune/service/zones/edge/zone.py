@@ -297,10 +297,11 @@ class EdgeZone(PlanZone):
         # The newest slot that was measured, and the speed before that.
         self._measured = (-1, 1.0)
 
-    def uses_file(self, file: str) -> bool:
+    def files_in_use(self) -> set[str]:
         requests = [one.request for one in self.pending_jobs.values()]
         requests += [job.request for job in self.admitted_jobs.values()]
-        return super().uses_file(file) or any(file in one["sites"].values() for one in requests)
+        of_sites = {file for one in requests for file in one["sites"].values()}
+        return super().files_in_use() | of_sites
 
     def question(self, bid: EdgeBid) -> MenuRequest:
         """Return the request for a menu up to the deadline of a bid.
