@@ -1,6 +1,7 @@
 """Direct preference optimization, fused and alone: as by plain PEFT and the paper's formula."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,19 +15,24 @@ from auctune.domain.errors import InputError
 from auctune.train.base import Base
 from auctune.train.epoch_sampler import EpochSampler
 from auctune.train.job import LoraJob
-from auctune.train.multilora.dropout import row_key
-from auctune.train.rows import split_pair, tokenize
+from auctune.train.rows import TokenizedRow, split_pair, tokenize
 from auctune.train.trainer import MultiLoraTrainer
 from support.peft_adapters import start_of
 from support.peft_alone import (
     assert_close,
     plain_peft,
-    replace_dropouts,
     train_alone,
     trained_parameters,
     weights_of,
 )
-from support.preferences import TEMPLATE, load, log_probability, reference_of
+from support.preferences import (
+    TEMPLATE,
+    KeyDropout,
+    load,
+    log_probability,
+    preference_job,
+    train_preferences_alone,
+)
 from support.small_bases import FAMILIES, build_base, write_pairs, write_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -40,55 +46,29 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Base]:
 
 
 def make_job(folder: Path, **changes: object) -> LoraJob:
-    job = LoraJob(
-        id="pairs",
-        data=write_pairs(folder / "pairs.jsonl", NUM_PAIRS),
-        method="dpo",
-        beta=0.3,
-        epochs=2,
-        rank=4,
-        learning_rate=3e-3,
-        batch_size=4,
-        max_length=24,
-        schedule="constant",
-        dropout=0.2,
-        seed=5,
-    )
-    return replace(job, **changes)  # type: ignore[arg-type]
+    data = write_pairs(folder / "pairs.jsonl", NUM_PAIRS)
+    return preference_job(data, "dpo", changes)
 
 
 def train_pairs_alone(
     base: Base, job: LoraJob, start: dict[str, Tensor]
 ) -> tuple[dict[str, Tensor], list[float]]:
-    """Weights and losses by steps, with one row in a pass."""
-    model, reference = plain_peft(base, job), reference_of(base, job)
-    weights = trained_parameters(model)
-    for name, parameter in weights.items():
-        parameter.data.copy_(start[name])
-    dropouts = replace_dropouts(model, job)
-    rows = tokenize(read_dataset(job.data), base.tokenizer, job.max_length).rows
-    optimizer = torch.optim.AdamW(weights.values(), lr=job.learning_rate, weight_decay=0.0)
-    sampler = EpochSampler(len(rows), job.epochs, job.seed)
-    losses = []
-    while sampler.remaining:
-        first = sampler.done
-        size = min(job.batch_size, len(rows) - first % len(rows))
-        loss = torch.zeros(())
-        for place, index in enumerate(sampler.next_indices(size), first):
+    def losses_of(
+        model: nn.Module,
+        reference: nn.Module,
+        batch: list[tuple[int, TokenizedRow]],
+        key_dropout: KeyDropout,
+    ) -> Iterator[Tensor]:
+        for place, pair in batch:
             ratios = []
-            for half, row in enumerate(split_pair(rows[index])):
-                for dropout in dropouts:
-                    dropout.row_keys = torch.tensor([row_key(job.seed, 2 * place + half)])
+            for half, row in enumerate(split_pair(pair)):
+                key_dropout(2 * place + half)
                 with torch.no_grad():
                     of_base = log_probability(reference, row)
                 ratios.append(log_probability(model, row) - of_base)
-            loss = loss - logsigmoid(job.beta * (ratios[0] - ratios[1])) / size
-        torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(weights.values(), job.max_grad_norm)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return {name: parameter.detach() for name, parameter in weights.items()}, losses
+            yield -logsigmoid(job.beta * (ratios[0] - ratios[1]))
+
+    return train_preferences_alone(base, job, start, losses_of)
 
 
 @pytest.mark.slow

@@ -12,13 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from auctune.datasets.files import find_format
-from auctune.domain.data_size import MAX_TRUNCATED_SHARE, method_of
+from auctune.domain.data_size import DataSize, method_of
 from auctune.domain.dataset import (
     CAUSE_WORDS,
-    CUT_CAUSES,
     DEFAULT_MAX_LENGTH,
     DEFAULT_MAX_ROW_CHARACTERS,
-    DropCause,
     RowKind,
 )
 from auctune.domain.errors import InputError
@@ -76,7 +74,7 @@ def check(
             elif number < rows:
                 _print_row(one, console)
     except InputError as error:
-        # What is behind it cannot be told apart.
+        # Where the next row begins is not known.
         if not summary.num_rows:
             raise
         typer.secho(f"{error}", fg="red", err=as_json)
@@ -102,7 +100,7 @@ class _Summary:
         self.num_rows = self._num_refused = self._num_truncated = 0
         self._num_tokens = self._num_targets = self._num_trained = 0
         self.is_cut = False
-        self._dropped: Counter[DropCause] = Counter()
+        self._dropped: Counter[str] = Counter()
         self._kinds: Counter[tuple[RowKind, str]] = Counter()
 
     def add(self, row: RowCheck) -> None:
@@ -129,16 +127,13 @@ class _Summary:
     def is_accepted(self) -> bool:
         """Return whether the file would be trained on as it is."""
         is_whole = not self._num_refused and not self.is_cut
-        return is_whole and self._num_trained > 0 and not self._has_too_long
+        return is_whole and self._num_trained > 0 and not self._has_too_many_long
 
     @property
-    def _num_too_long(self) -> int:
-        return self._num_truncated + sum(self._dropped[cause] for cause in CUT_CAUSES)
-
-    @property
-    def _has_too_long(self) -> bool:
-        num_examined = self._num_trained + self._dropped.total()
-        return self._num_too_long > MAX_TRUNCATED_SHARE * num_examined
+    def _has_too_many_long(self) -> bool:
+        mean_tokens = self._num_tokens / max(1, self._num_trained)
+        size = DataSize(self._num_trained, mean_tokens, self._num_truncated, self._dropped)
+        return size.has_too_many_long
 
     def text(self, max_length: int) -> str:
         """Return the counts in a line."""
@@ -162,7 +157,7 @@ class _Summary:
             yield f"{self._num_truncated:,} {lose} what is beyond {max_length:,} tokens"
         for cause, count in self._dropped.items():
             yield f"{count:,} left out {CAUSE_WORDS[cause]}"
-        if self._has_too_long:
+        if self._has_too_many_long:
             yield f"too many are longer than {max_length:,} tokens, without --set truncate=true"
         if self._num_refused:
             yield f"{self._num_refused:,} refused"

@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from auctune.cli._support.options import MAX_SLOT_SECONDS
 from auctune.doctor.checks_system import try_devices
 from auctune.doctor.installation import format_gib
 from auctune.domain.base_name import HUB, resolve_base
@@ -23,7 +24,6 @@ from auctune.train.packaged_base import PACKAGED_BASES
 
 T = TypeVar("T")
 
-_MAX_SLOT_SECONDS = 86_400
 _BASES = ("tiny", *PACKAGED_BASES)
 
 
@@ -183,8 +183,8 @@ def _read_seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 1 <= seconds <= _MAX_SLOT_SECONDS:
-        raise InputError("--slot-seconds", repr(text), f"1 to {_MAX_SLOT_SECONDS} seconds")
+    if not 1 <= seconds <= MAX_SLOT_SECONDS:
+        raise InputError("--slot-seconds", repr(text), f"1 to {MAX_SLOT_SECONDS} seconds")
     return seconds
 
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from auctune.cli._support.options import DATA
+from auctune.cli._support.options import DATA, MAX_SLOT_SECONDS
 from auctune.client.endpoint import KEY_FILE, URL_FILE, StartupStatus
 from auctune.domain.errors import InputError
 from auctune.engine.base_place import base_cache
@@ -21,8 +21,6 @@ from auctune.engine.service_manager import notify_manager
 
 if TYPE_CHECKING:
     from auctune.service.config.models import ServiceConfig
-
-_MAX_SLOT_SECONDS = 86_400
 
 
 def serve(
@@ -171,8 +169,8 @@ def _settings(
     if config is not None and slot_seconds is not None:
         found = "cannot be combined with --config"
         raise InputError("--slot-seconds", found, "slot_seconds in the file")
-    if slot_seconds is not None and not 1 <= slot_seconds <= _MAX_SLOT_SECONDS:
-        raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {_MAX_SLOT_SECONDS} seconds")
+    if slot_seconds is not None and not 1 <= slot_seconds <= MAX_SLOT_SECONDS:
+        raise InputError("--slot-seconds", f"{slot_seconds:g}", f"1 to {MAX_SLOT_SECONDS} seconds")
 
     from auctune.service.config.models import first_config
 

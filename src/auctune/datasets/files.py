@@ -34,8 +34,8 @@ Errors = Literal["strict", "replace"]
 """What to do with bytes that are not UTF-8."""
 
 MAX_DECOMPRESSED_BYTES = 512 << 20
-"""Of a compressed file, and characters of the rows of a Parquet file, which may be small for any
-content: as much as an upload may have by default."""
+"""Limit on the decompressed bytes of a file, and on the characters of a Parquet file's rows: the
+default limit of an upload. A small file can decompress to far more."""
 
 UTF8 = "utf-8-sig"
 NUM_HEAD_BYTES = 64
@@ -190,19 +190,19 @@ def iterate_texts(
         yield from _checked(rows, place, max_rows, is_strict=False)
 
 
-def decompress(path: Path, place: str) -> bytes:
+def decompress(path: Path, place: str, compression: str) -> bytes:
     """Return the content of a file, decompressed if it was compressed.
 
+    Args:
+        path: the file.
+        place: how errors call it.
+        compression: as of `DataFile`.
+
     Raises:
-        InputError: if it cannot be read, or is compressed in another way.
+        InputError: if it cannot be read.
     """
-    with _readable(place):
-        with path.open("rb") as file:
-            compression = _compression(file.read(NUM_HEAD_BYTES), place)
-        with _open(path, compression, place) as file:
-            content = file.read()
-    _compression(content[:NUM_HEAD_BYTES], place, of_compressed=compression)
-    return content
+    with _readable(place), _open(path, compression, place) as file:
+        return file.read()
 
 
 def find_encoding(head: bytes) -> str:

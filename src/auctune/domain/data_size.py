@@ -190,6 +190,11 @@ class DataSize:
         """Check that a method learns from the rows, as the function `check_method`."""
         check_method(place, method, self.method)
 
+    @property
+    def has_too_many_long(self) -> bool:
+        """Return whether more rows than `MAX_TRUNCATED_SHARE` lose something to `max_length`."""
+        return self.num_too_long > MAX_TRUNCATED_SHARE * self.num_examined
+
     def check_truncation(self, place: str, max_length: int, *, truncate: bool) -> None:
         """Refuse data that would lose too many ends: a model learns from ends where to stop.
 
@@ -201,7 +206,7 @@ class DataSize:
         Raises:
             InputError: if more than `MAX_TRUNCATED_SHARE` of the rows would be truncated.
         """
-        if truncate or self.num_too_long <= MAX_TRUNCATED_SHARE * self.num_examined:
+        if truncate or not self.has_too_many_long:
             return
         counted = f"{self.num_too_long} of {self.num_examined}"
         raise InputError(

@@ -16,7 +16,7 @@ from auctune.domain.errors import InputError
 
 RateSchedule = Literal["constant", "linear", "cosine"]
 Method = Literal["supervised", "dpo", "kto"]
-"""What is learnt: targets, which of two answers is preferred, or whether an answer is liked."""
+"""Training method: supervised, by pairs of answers (DPO), or by answers with ratings (KTO)."""
 
 # Far above any real value, and small enough that sums of products remain finite.
 _MAX = 10**9

@@ -23,6 +23,8 @@ from auctune.parameter_text import parse_label
 T = TypeVar("T")
 
 DATA = Path("auctune-data")
+MAX_SLOT_SECONDS = 86_400
+"""Slot length at most, where an option or an answer states it."""
 LABEL = "NAME[:KEY=VALUE...]"
 """Form of the name of a mechanism, policy or allocator with its settings."""
 

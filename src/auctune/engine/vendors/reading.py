@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auctune.datasets.files import (
-    NUM_HEAD_BYTES,
     UTF8,
     decompress,
-    find_encoding,
     find_format,
     iterate_texts,
 )
@@ -66,15 +64,16 @@ def read_raw_rows(path: Path, place: str | None = None) -> list[RawRow]:
         InputError: if the file cannot be read.
     """
     place = place or path.name
-    if not find_format(path, place).is_json:
+    file = find_format(path, place)
+    if not file.is_json:
         try:
             rows = list(iterate_texts(path, place))
         except RepairableError as error:
             # Not by this vendor.
             raise InputError(error.place, error.found, error.expected) from None
         return [RawRow(int(where.split()[1]), text, recoded=False) for where, text in rows]
-    data = decompress(path, place)
-    lines = list(_decode_lines(data, find_encoding(data[:NUM_HEAD_BYTES])))
+    data = decompress(path, place, file.compression)
+    lines = list(_decode_lines(data, file.encoding))
     return _split_array(lines) or [row for row in lines if row.text.strip("\ufeff \t\r\n\f\v")]
 
 

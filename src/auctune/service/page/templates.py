@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from auctune.domain.job_words import is_overdue, loss_text, reason_words, state_word
 from auctune.pages import NOTHING, make_environment, percent
 from auctune.service.accounts.registry import Principal
+from auctune.service.config.models import CREDITS
 from auctune.service.zones.core.sections import Cell, Column
 
 ROOT = "/page"
@@ -118,7 +119,7 @@ def cell_text(value: Cell, column: Column) -> str | Markup:
 
 def unit_of(currency: str) -> str:
     """Return the unit of amounts by the code of their currency; XXX is that of credits."""
-    return "credits" if currency == "XXX" else currency
+    return "credits" if currency == CREDITS else currency
 
 
 def paid(market: Mapping[str, Any]) -> str | None:
