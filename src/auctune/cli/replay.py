@@ -79,7 +79,7 @@ def replay(
     settings = _settings(database, config)
     place = database or (None if settings is None else settings.database) or data
 
-    from auctune.atomic_files import AtomicFiles
+    from auctune.files.atomic import AtomicFiles
     from auctune.replay.compare import ReplayInput
     from auctune.replay.kinds import open_replay
     from auctune.service.storage import EventLog, Snapshots, open_readonly

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain import Cluster, InputError, Node, NodeType, Quote, Task, parse_money
+from auctune.files.atomic import AtomicFiles
 from auctune.sim.instance import Instance
 
 # The shape of an instance file, and its errors in our own words.

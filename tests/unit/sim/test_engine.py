@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auctune.atomic_files import AtomicFiles
 from auctune.auction import Pdftsp, make_eft
 from auctune.domain import (
     Admission,
@@ -34,6 +33,7 @@ from auctune.domain import (
     Schedule,
     Task,
 )
+from auctune.files.atomic import AtomicFiles
 from auctune.sim.engine import SimulationResult, simulate, warm_up
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure

@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import typer
 
 from auctune.domain.errors import InputError
-from auctune.parameter_text import parse_label
+from auctune.files.parameter_text import parse_label
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain.errors import InputError
+from auctune.files.atomic import AtomicFiles
 from auctune.sim.result_file import write_json as write_json_file
 
 if TYPE_CHECKING:

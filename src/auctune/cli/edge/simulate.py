@@ -165,10 +165,10 @@ def _check_bound(kind: str, time_limit: float) -> None:
 
 
 def _draw_welfare(rows: Sequence[EdgePlayed], bound: EdgeBound | None) -> "AnyChart":
-    from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
+    from auctune.charts.estimates import Interval, Line, Panel, estimates_chart
 
-    def estimate(group: str, label: str, value: float) -> Estimate:
-        return Estimate(group, label, value, value, value)
+    def estimate(group: str, label: str, value: float) -> Interval:
+        return Interval(group, label, value, value, value)
 
     line = None if bound is None else Line(bound.value, "bound")
     welfare = [estimate("welfare", row.label, row.welfare) for row in rows]

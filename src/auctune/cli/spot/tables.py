@@ -8,11 +8,11 @@ import typer
 
 from auctune.cli._support.tables import make_table, print_table
 from auctune.numerics.arrays import Floats
+from auctune.numerics.estimates import Estimate
 from auctune.sim.spot.advice import Advice
 from auctune.sim.spot.files import SlotLine
 from auctune.sim.spot.job_file import MarketEntry
 from auctune.sim.spot.selection import Selection, heaviest_ever, name_of, share_of_best, weight_of
-from auctune.sim.spot.statistics import Estimate
 from auctune.sim.spot.trials import PolicyScore, Start, Trials
 from auctune.spot import SpotJob, SpotMarket, SpotOutcome
 

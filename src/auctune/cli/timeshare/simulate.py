@@ -13,8 +13,8 @@ from auctune.cli._support.progress import ProgressBars
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
-from auctune.registry import timeshare_allocator, timeshare_allocator_names
-from auctune.sim.spot.statistics import Estimate
+from auctune.numerics.estimates import Estimate
+from auctune.registry.policies import TIMESHARE_ALLOCATORS
 from auctune.sim.timeshare.bundle_file import bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.comparison import (
     AllocatorComparison,
@@ -26,7 +26,7 @@ from auctune.sim.timeshare.recorded import SHIPPED, RecordedBundle, read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle, table_bundles
 from auctune.timeshare import Allocator, BundleOutcome, ClairvoyantOptimum
 
-_NAMES = timeshare_allocator_names()
+_NAMES = TIMESHARE_ALLOCATORS.names()
 _ALLOCATORS = f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}"
 _TABLES = ("pure", "mixed-1", "mixed-2")
 
@@ -93,7 +93,7 @@ def compare(
     check_count(threads, "--threads", 1)
     check_count(bundles, "--bundles", 1)
     check_count(seed, "--seed", 0)
-    labels = allocator or timeshare_allocator_names()
+    labels = allocator or TIMESHARE_ALLOCATORS.names()
     allocators = _read_allocators(labels)
     check_output_paths([None if bundle is None else Path(bundle)], (out,))
     if bundle is None:
@@ -110,7 +110,7 @@ def compare(
 
 def _read_allocators(labels: Sequence[str]) -> list[Allocator]:
     """Make allocators such as `lara:estimator=mixture`."""
-    return parse_labels(labels, "--allocator", "allocator", timeshare_allocator)
+    return parse_labels(labels, "--allocator", "allocator", TIMESHARE_ALLOCATORS.build)
 
 
 def _read_bundle(bundle: str, curves: Path | None) -> RecordedBundle:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from auctune import registry
 from auctune.domain import InputError
 from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision
@@ -16,9 +15,10 @@ from auctune.edge.eris import EdgePlayer, Eris, ErisPlayer
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.offline.optimum import offline_optimum, welfare_bound
 from auctune.edge.prices import shares
+from auctune.files.parameter_text import parse_label
 from auctune.numerics.arrays import Floats
 from auctune.numerics.highs import SolveOptions
-from auctune.parameter_text import parse_label
+from auctune.registry.policies import EDGE_PLAYERS
 from auctune.sim.edge.instance_file import EdgeInstance
 
 DEFAULT_PLAYERS = ("eris", "eris:pricing=paper", "tiresias", "antman", "liquid")
@@ -79,7 +79,7 @@ def parse_player(label: str, place: str = "--mechanism") -> EdgePlayer:
     """
     name, settings = parse_label(label, place, "mechanism")
     try:
-        return registry.edge_player(name, settings)
+        return EDGE_PLAYERS.build(name, settings)
     except InputError as error:
         inner = place if error.place == "mechanism" else f"{place} {label}: {error.place}"
         raise InputError(inner, error.found, error.expected) from None

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain import InputError
 from auctune.edge.job import ByDuration, EdgeJob, Logistic, Utility
 from auctune.edge.market import EdgeMarket, Site
+from auctune.files.atomic import AtomicFiles
 from auctune.sim.instance_file import read_json, show
 
 
