@@ -18,6 +18,7 @@ from auctune.cli.workload import STREAM_SUFFIX
 from auctune.domain import Cluster, Task
 from auctune.domain.errors import InputError
 from auctune.files.atomic import AtomicFiles
+from auctune.files.json_file import write_json
 from auctune.registry import mechanisms
 from auctune.sim.bound import WelfareBound, welfare_bound
 from auctune.sim.comparison import Contender, Played, build, comparison_json, play
@@ -27,7 +28,7 @@ from auctune.sim.instance import Instance
 from auctune.sim.instance_file import read_instance
 from auctune.sim.metrics import SimulationReport
 from auctune.sim.outages import Outage, Outages
-from auctune.sim.result_file import write_decisions, write_json
+from auctune.sim.result_file import write_decisions
 from auctune.sim.stream.run import DecisionParts, run_stream
 
 _MAX_DAYS = 14

@@ -8,7 +8,7 @@ from auctune.domain import InputError
 from auctune.edge.baselines import AntMan, Liquid, Tiresias
 from auctune.edge.eris import EdgePlayer, ErisPlayer
 from auctune.edge.prices import ErisParams
-from auctune.files.parameter_text import parse_params
+from auctune.files.parameter_text import parse_label, parse_params
 from auctune.spot.policies import Ahanp, Ahap, OnDemandOnly, Robust, SpotFirst, UniformProgress
 from auctune.spot.policy import Policy
 from auctune.timeshare import named
@@ -48,6 +48,19 @@ class Catalogue(Generic[T]):
             raise InputError(self.place, f"{name!r} is not offered", f"one of {offered}")
         kind, make = self.entries[name]
         return make(parse_params(kind, settings))
+
+    def parse(self, label: str, option: str) -> T:
+        """Return the mechanism of a text such as `eris:pricing=paper`.
+
+        Raises:
+            InputError: as of `build`, and for a text of another form; naming `option`.
+        """
+        name, settings = parse_label(label, option, self.place)
+        try:
+            return self.build(name, settings)
+        except InputError as error:
+            place = option if error.place == self.place else f"{option} {label}: {error.place}"
+            raise error.at(place) from None
 
 
 def _itself(made: Any) -> Any:

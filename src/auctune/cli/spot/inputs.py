@@ -90,7 +90,7 @@ class SpotInputs:
 
 def read_policies(labels: Sequence[str]) -> list[SpotPolicy]:
     """Make policies such as `ahap:window=5`."""
-    return parse_labels(labels, "--policy", "policy", SPOT_POLICIES.build)
+    return parse_labels(labels, "--policy", SPOT_POLICIES)
 
 
 def read_pool(pool: str) -> tuple[SpotPolicy, ...]:

@@ -10,10 +10,9 @@ import typer
 from auctune.cli._support.options import LABEL, parse_labels
 from auctune.cli._support.outputs import check_output_paths, write_files
 from auctune.cli._support.progress import ProgressBars
-from auctune.cli._support.tables import make_table, print_table
+from auctune.cli._support.tables import interval_text, make_table, print_table
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
-from auctune.numerics.estimates import Estimate
 from auctune.registry.policies import TIMESHARE_ALLOCATORS
 from auctune.sim.timeshare.bundle_file import bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.comparison import (
@@ -110,7 +109,7 @@ def compare(
 
 def _read_allocators(labels: Sequence[str]) -> list[Allocator]:
     """Make allocators such as `lara:estimator=mixture`."""
-    return parse_labels(labels, "--allocator", "allocator", TIMESHARE_ALLOCATORS.build)
+    return parse_labels(labels, "--allocator", TIMESHARE_ALLOCATORS)
 
 
 def _read_bundle(bundle: str, curves: Path | None) -> RecordedBundle:
@@ -157,17 +156,11 @@ def _print_comparison(labels: Sequence[str], comparison: AllocatorComparison) ->
         ratio = score.of_optimum
         table.add_row(
             label,
-            _interval(score.done, 2),
-            "" if ratio is None else _interval(ratio, 3),
+            interval_text(score.done, ".2f"),
+            "" if ratio is None else interval_text(ratio, ".3f"),
             f"{score.switches.value:.0f}",
         )
     print_table(table)
     num = len(comparison.bundles)
     mean = comparison.optimum.mean()
     typer.echo(f"{num} bundle{'s' * (num > 1)}; clairvoyant optimum {mean:.2f}")
-
-
-def _interval(estimate: Estimate, digits: int) -> str:
-    if estimate.half_width is None:
-        return f"{estimate.value:.{digits}f}"
-    return f"{estimate.value:.{digits}f} ± {estimate.half_width:.{digits}f}"

@@ -31,7 +31,7 @@ from auctune.files.schema import (
     with_hyperparameters,
 )
 from auctune.files.toml_file import read_toml
-from auctune.sim.edge.comparison import parse_player
+from auctune.registry.policies import EDGE_PLAYERS
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
@@ -277,7 +277,7 @@ def _eris_params(mechanism: str) -> ErisParams:
     if name != "eris":
         expected = "eris, with its settings, as in eris:pricing=paper"
         raise InputError("--mechanism", f"{name!r} does not run at sites", expected)
-    player = parse_player(mechanism)
+    player = EDGE_PLAYERS.parse(mechanism, "--mechanism")
     assert isinstance(player, ErisPlayer)
     return player.params
 
