@@ -1,6 +1,6 @@
 """A plan that was not searched for: whether a task could run by it, and what it costs now.
 
-Its cost is that of the search (search/cells.py), the same sums in the same order, so that the
+Its cost is that of the search (search/total_order.py), the same sums in the same order, so that the
 price of a plan is the same number to the last bit whoever asks.
 """
 
