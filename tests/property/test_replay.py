@@ -141,7 +141,7 @@ def test_a_bid_that_is_refused_begins_no_slot(name: str) -> None:
         with pytest.raises(InputError, match="deadline"):
             refused()
         assert write_snapshot(mechanism.save()) == before
-    node = mechanism.book.node_ids[0]  # type: ignore[attr-defined]  # cells are sold by all
+    node = mechanism.ledger.node_ids[0]  # type: ignore[attr-defined]  # cells are sold by all
     line = MenuLine(later, Decimal(0), Schedule((Cell(later, node),)))
     assert mechanism.take(replace(tasks[half], deadline=later + 2), line, later) is None
     assert write_snapshot(mechanism.save()) == before

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.auction.candidates import book_cells, list_candidates, list_open
+from auctune.auction.candidates import change_use, list_candidates, list_open
 from auctune.auction.horizon import Horizon, Shift, read_rows, save_rows
 from auctune.domain import (
     Cell,
@@ -306,7 +306,7 @@ class CapacityLedger:
         self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float, sign: int
     ) -> None:
         capacity, usage = self.capacity, self.usage
-        book_cells(
+        change_use(
             capacity.type_of,
             capacity.nodes_of,
             capacity.first_of,

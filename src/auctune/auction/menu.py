@@ -33,22 +33,22 @@ class PricedMarket(CellMarket):
     """The cells of one cluster, their prices, and the search for the least-cost schedule.
 
     Args:
-        book: the cells.
+        ledger: the cells.
         params: how schedules are priced and searched, and what is charged.
         history: bids of earlier days, for `pricing: learned`.
     """
 
     def __init__(
-        self, book: CapacityLedger, params: PdftspParams, history: Sequence[Sequence[Task]]
+        self, ledger: CapacityLedger, params: PdftspParams, history: Sequence[Sequence[Task]]
     ) -> None:
-        super().__init__(book)
+        super().__init__(ledger)
         self.params = params
-        self.pricing = make_pricing(book, params, history)
-        self._evidence = BidEvidence(max(1, round(_RECENT_SECONDS / book.cluster.slot_seconds)))
+        self.pricing = make_pricing(ledger, params, history)
+        self._evidence = BidEvidence(max(1, round(_RECENT_SECONDS / ledger.cluster.slot_seconds)))
         self._is_critical = params.payment == "critical"
         self._is_masked = params.capacity == "masked"
         self._search = ScheduleSearch(
-            book,
+            ledger,
             self.pricing.lam,
             self.pricing.phi,
             aggregate=params.chosen_aggregate,
@@ -64,7 +64,7 @@ class PricedMarket(CellMarket):
         Raises:
             InputError: as `offer`.
         """
-        self.book.check(task, now)
+        self.ledger.check(task, now)
         market = self._at(now)
         lines: list[MenuLine] = []
         request = market._search.request(task, now)
@@ -90,9 +90,9 @@ class PricedMarket(CellMarket):
         """
         if task.bid < line.price:
             raise InputError("bid", f"{task.bid}", f"at least the line's price, {line.price}")
-        self.book.check(task, now)
+        self.ledger.check(task, now)
         market = self._at(now)
-        plan = read_plan(market.book, task, line.schedule, now)
+        plan = read_plan(market.ledger, task, line.schedule, now)
         request = market._search.request(task, now)
         if plan is None or not market._has_room(plan.rows, plan.nodes, request):
             return None
@@ -123,7 +123,7 @@ class PricedMarket(CellMarket):
 
     def price_plan(self, task: Task, schedule: Schedule, now: int) -> PricedPlan | None:
         market = self._at(now)
-        plan = read_plan(market.book, task, schedule, now)
+        plan = read_plan(market.ledger, task, schedule, now)
         return None if plan is None else market._priced(task, plan)
 
     def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
@@ -132,22 +132,22 @@ class PricedMarket(CellMarket):
         The cost is that of the search, prices included: it takes what others value least.
         """
         found = self._search.find(self._search.request(rest, now), rest, masked=True)
-        return None if found is None else self.book.cells(found.slots, found.nodes)
+        return None if found is None else self.ledger.cells(found.slots, found.nodes)
 
     def _priced(self, task: Task, plan: Plan) -> PricedPlan:
         lam, phi = self.pricing.lam, self.pricing.phi
         at_dearest = self.params.chosen_aggregate == "max"
-        priced = price_plan(self.book, task, plan, lam, phi, at_dearest=at_dearest)
+        priced = price_plan(self.ledger, task, plan, lam, phi, at_dearest=at_dearest)
         return replace(priced, price=to_price(priced.cost))
 
     def _payment(self, cost: float, operating_cost: float) -> Money:
         return to_price(cost if self._is_critical else cost - operating_cost)
 
     def _has_room(self, rows: Ints, nodes: Ints, request: Request) -> bool:
-        return self.book.has_room(rows, nodes, request.throughput, request.memory_gb)
+        return self.ledger.has_room(rows, nodes, request.throughput, request.memory_gb)
 
     def _allocate(self, rows: Ints, nodes: Ints, request: Request) -> None:
-        self.book.allocate(rows, nodes, request.throughput, request.memory_gb)
+        self.ledger.allocate(rows, nodes, request.throughput, request.memory_gb)
         self._on_allocation(rows, nodes)
 
     def _on_allocation(self, rows: Ints, nodes: Ints) -> None:

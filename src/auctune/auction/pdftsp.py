@@ -56,9 +56,9 @@ class Pdftsp(PricedMarket):
         history: Sequence[Sequence[Task]] = (),
     ) -> None:
         params = params or PdftspParams()
-        book = CapacityLedger(cluster, prune=params.pricing != "paper", energy=energy)
+        ledger = CapacityLedger(cluster, prune=params.pricing != "paper", energy=energy)
         # Line 1: prices begin at 0, or at what is known of demand.
-        super().__init__(book, params, history)
+        super().__init__(ledger, params, history)
         # The latest slot at whose beginning prices were updated.
         self._last_update = -1
 
@@ -68,7 +68,7 @@ class Pdftsp(PricedMarket):
         Raises:
             InputError: if the task does not fit this cluster's types and horizon.
         """
-        self.book.check(task, now)
+        self.ledger.check(task, now)
         self.advance(now)
         request = self._search.request(task, now)
         # Lines 3 to 5: the task has its vendors' quotes, and Algorithm 2 chooses among them too.
@@ -91,7 +91,7 @@ class Pdftsp(PricedMarket):
         Raises:
             InputError: as `offer`.
         """
-        self.book.check(task, now)
+        self.ledger.check(task, now)
         market = self._at(now)
         request = market._search.request(task, now)
         return market._decide(task, request, market._search.find(request, task))
@@ -133,9 +133,9 @@ class Pdftsp(PricedMarket):
 
     def state(self) -> MarketState:
         """Return what is sold and at which prices, now."""
-        rows, first = self.book.horizon.rows, self.book.horizon.first
+        rows, first = self.ledger.horizon.rows, self.ledger.horizon.first
         lam, phi = self.pricing.lam[rows].copy(), self.pricing.phi[rows].copy()
-        return MarketState(lam, phi, *self.book.shares_used(), first_slot=first)
+        return MarketState(lam, phi, *self.ledger.shares_used(), first_slot=first)
 
     def apply(self, event: Event) -> None:
         if isinstance(event, PricesLearned):
@@ -181,13 +181,13 @@ class Pdftsp(PricedMarket):
         request = self._search.request(task, event.now)
         if decision.schedule is not None:
             assert decision.value is not None
-            rows, nodes = self.book.indices(decision.schedule.cells)
+            rows, nodes = self.ledger.indices(decision.schedule.cells)
             self.pricing.on_selection(rows, nodes, request, decision.value)
             self._allocate(rows, nodes, request)
         elif decision.reason is Reason.NO_CAPACITY and not self._is_masked:
             # Prices rose for a choice that was not granted, and that no record holds; not where
             # lost nodes had left no choice.
-            self.book.check(task, event.now)
+            self.ledger.check(task, event.now)
             best = self._search.find(request, task)
             if best is not None:
                 self.pricing.on_selection(best.slots, best.nodes, request, _value(task, best))

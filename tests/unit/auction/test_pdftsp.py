@@ -184,7 +184,7 @@ def test_a_task_of_another_market_is_refused_and_changes_nothing() -> None:
     ):
         with pytest.raises(InputError, match=message):
             mechanism.offer(wrong, 0)
-    assert not mechanism.book.usage.tasks.any()
+    assert not mechanism.ledger.usage.tasks.any()
 
 
 def test_learned_ranges_wait_for_the_next_slot() -> None:

@@ -32,26 +32,26 @@ from auctune.numerics.jit import kernel
 
 
 def find_earliest(
-    book: CapacityLedger, usage: Usage, task: Task, first: int, *, alone: bool
+    ledger: CapacityLedger, usage: Usage, task: Task, first: int, *, alone: bool
 ) -> tuple[Ints, Ints] | None:
     """Return the cells with which a task finishes first, as rows and node indices.
 
     Args:
-        book: the market.
+        ledger: the market.
         usage: what is sold of it, or of one like it.
         task: the task; its quotes do not count.
         first: the row from which it may run.
         alone: never two tasks on one node in one slot.
     """
-    last = book.row(task.deadline)
+    last = ledger.row(task.deadline)
     nodes = np.full(max(0, last + 1 - first), -1, dtype=np.int64)
     done = earliest_cells(
-        book.capacity,
+        ledger.capacity,
         usage,
         first,
         last,
         task.work,
-        book.throughput(task),
+        ledger.throughput(task),
         task.memory_gb,
         alone,
         nodes,
@@ -160,30 +160,30 @@ class BidCharging(CellMarket):
         return min(plans, key=lambda plan: plan.schedule.finish, default=None)
 
     def price_plan(self, task: Task, schedule: Schedule, now: int) -> PricedPlan | None:
-        plan = read_plan(self.book, task, schedule, now)
+        plan = read_plan(self.ledger, task, schedule, now)
         return None if plan is None else self._priced(task, plan)
 
     def plan_rest(self, rest: Task, now: int) -> tuple[Cell, ...] | None:
-        book = self.book
-        first = book.row(max(now, rest.arrival))
-        found = find_earliest(book, book.usage, rest, first, alone=self._alone)
-        return None if found is None else book.cells(*found)
+        ledger = self.ledger
+        first = ledger.row(max(now, rest.arrival))
+        found = find_earliest(ledger, ledger.usage, rest, first, alone=self._alone)
+        return None if found is None else ledger.cells(*found)
 
     def state(self) -> MarketState:
         """Return what is sold; there are no prices."""
-        compute, memory = self.book.shares_used()
-        first = self.book.horizon.first
+        compute, memory = self.ledger.shares_used()
+        first = self.ledger.horizon.first
         return MarketState(np.zeros_like(compute), np.zeros_like(memory), compute, memory, first)
 
     def _identity(self) -> dict[str, Any]:
         return {"mechanism": type(self).__name__, "alone": self._alone}
 
     def _find_with(self, task: Task, quote: Quote | None, now: int) -> PricedPlan | None:
-        book = self.book
-        first = book.row(max(now, task.arrival) + (0 if quote is None else quote.delay))
-        found = find_earliest(book, book.usage, task, first, alone=self._alone)
+        ledger = self.ledger
+        first = ledger.row(max(now, task.arrival) + (0 if quote is None else quote.delay))
+        found = find_earliest(ledger, ledger.usage, task, first, alone=self._alone)
         return None if found is None else self._priced(task, Plan(*found, quote))
 
     def _priced(self, task: Task, plan: Plan) -> PricedPlan:
-        free = np.zeros_like(self.book.usage.compute)
-        return price_plan(self.book, task, plan, free, free, at_dearest=False)
+        free = np.zeros_like(self.ledger.usage.compute)
+        return price_plan(self.ledger, task, plan, free, free, at_dearest=False)

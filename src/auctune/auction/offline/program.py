@@ -13,7 +13,7 @@ from auctune.numerics.highs import Program
 
 # What a task may do in a program: its quotes worth considering, and its cells with room.
 #
-# Shapes: T rows of the book, N nodes, K node types, G groups of nodes. A group is one node, where
+# Shapes: T rows of the ledger, N nodes, K node types, G groups of nodes. A group is one node, where
 # a program is exact, or all nodes of a type, whose room is then added up.
 
 
@@ -63,22 +63,22 @@ class Room:
         return compute @ member, memory @ member
 
 
-def room_by_node(book: CapacityLedger) -> Room:
+def room_by_node(ledger: CapacityLedger) -> Room:
     """Return the room left, each node by itself."""
-    types = book.capacity.type_of
-    return Room(*_left(book), np.arange(len(types)), types)
+    types = ledger.capacity.type_of
+    return Room(*_left(ledger), np.arange(len(types)), types)
 
 
-def room_by_type(book: CapacityLedger) -> Room:
+def room_by_type(ledger: CapacityLedger) -> Room:
     """Return the room left, added up over the nodes of a type."""
-    types = book.capacity.type_of
-    return Room(*_left(book), types, np.arange(len(book.capacity.compute)))
+    types = ledger.capacity.type_of
+    return Room(*_left(ledger), types, np.arange(len(ledger.capacity.compute)))
 
 
-def _left(book: CapacityLedger) -> tuple[Floats, Floats]:
-    capacity, types = book.capacity, book.capacity.type_of
-    compute = capacity.compute[types] * (1 + FIT) - book.usage.compute
-    memory = capacity.memory[types] * (1 + FIT) - book.usage.memory
+def _left(ledger: CapacityLedger) -> tuple[Floats, Floats]:
+    capacity, types = ledger.capacity, ledger.capacity.type_of
+    compute = capacity.compute[types] * (1 + FIT) - ledger.usage.compute
+    memory = capacity.memory[types] * (1 + FIT) - ledger.usage.memory
     # A lost node counts as infinitely used, which a linear program cannot state.
     lost = np.isneginf(compute)
     compute[lost] = memory[lost] = 0.0
@@ -110,12 +110,12 @@ class Demand:
 
 
 def demand(
-    book: CapacityLedger, room: Room, task: Task, now: int, quotes: Sequence[Quote]
+    ledger: CapacityLedger, room: Room, task: Task, now: int, quotes: Sequence[Quote]
 ) -> Demand | None:
     """Return what `task` may do from slot `now` on.
 
     Args:
-        book: the cluster.
+        ledger: the cluster.
         room: what is left of it.
         task: the task.
         now: no cell before it is taken.
@@ -125,10 +125,10 @@ def demand(
         None if no vendor leaves time enough in the room there is, or costs less than the bid, or
         if each cell costs as much as that leaves.
     """
-    throughput = book.throughput(task)
+    throughput = ledger.throughput(task)
     fits = room.fits(throughput, task.memory_gb)
     samples = np.where(fits, throughput[room.type_of], 0.0)
-    begin, last = book.row(max(now, task.arrival)), book.row(task.deadline)
+    begin, last = ledger.row(max(now, task.arrival)), ledger.row(task.deadline)
     done = np.cumsum(samples.max(axis=1)[begin : last + 1][::-1])[::-1]
     # `done` falls: the last row from which the work can still be done is the latest start.
     latest = begin + int(np.sum(done >= task.work * (1 - FIT))) - 1
@@ -140,7 +140,7 @@ def demand(
     rows, groups = np.nonzero(fits[first : last + 1])
     rows += first
     values = np.array([float(task.bid) - _price(quote) for quote in chosen])
-    costs = book.operating_cost(task, throughput)[room.type_of[groups], rows]
+    costs = ledger.operating_cost(task, throughput)[room.type_of[groups], rows]
     worthwhile = costs < values.max()
     rows, groups, costs = rows[worthwhile], groups[worthwhile], costs[worthwhile]
     if not len(rows):
@@ -237,7 +237,7 @@ class WelfareProgram:
             found.append(Chosen(demand.task, quote, demand.rows[kept], demand.groups[kept]))
         return found
 
-    def columns(self, book: CapacityLedger, decisions: Mapping[str, Decision]) -> Floats:
+    def columns(self, ledger: CapacityLedger, decisions: Mapping[str, Decision]) -> Floats:
         """Decisions by task id as a solution; `chosen` the other way round, for a program by node.
 
         Tasks without a decision, or with one that the program does not offer, are not admitted.
@@ -251,7 +251,7 @@ class WelfareProgram:
             if decision.schedule.vendor not in vendors:
                 continue
             cells = set(
-                zip(*map(np.ndarray.tolist, book.indices(decision.schedule.cells)), strict=True)
+                zip(*map(np.ndarray.tolist, ledger.indices(decision.schedule.cells)), strict=True)
             )
             primal[start + vendors.index(decision.schedule.vendor)] = 1.0
             for place, cell in enumerate(
@@ -261,14 +261,16 @@ class WelfareProgram:
         return primal
 
 
-def welfare_program(book: CapacityLedger, room: Room, demands: Sequence[Demand]) -> WelfareProgram:
+def welfare_program(
+    ledger: CapacityLedger, room: Room, demands: Sequence[Demand]
+) -> WelfareProgram:
     """Return the program of these tasks on this room."""
     sizes = [len(demand.quotes) + len(demand.rows) for demand in demands]
     first_column = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64)
     entries = _Entries()
     for demand, first in zip(demands, first_column[:-1].tolist(), strict=True):
         _add_task(entries, demand, first)
-    _add_capacity(entries, book, room, demands, first_column)
+    _add_capacity(entries, ledger, room, demands, first_column)
     costs = np.concatenate([np.concatenate((d.values, -d.costs)) for d in demands] or [np.zeros(0)])
     unit = float(np.abs(costs).max(initial=0.0)) or 1.0
     return WelfareProgram(
@@ -353,7 +355,7 @@ def _work_rows(demand: Demand) -> Iterator[Floats]:
 
 def _add_capacity(
     entries: _Entries,
-    book: CapacityLedger,
+    ledger: CapacityLedger,
     room: Room,
     demands: Sequence[Demand],
     first_column: Ints,
@@ -373,8 +375,8 @@ def _add_capacity(
     compute_left, memory_left = room.totals()
     types = room.type_of
     for taken, left, whole in (
-        (samples, compute_left, book.capacity.compute[types]),
-        (memory, memory_left, book.capacity.memory[types]),
+        (samples, compute_left, ledger.capacity.compute[types]),
+        (memory, memory_left, ledger.capacity.memory[types]),
     ):
         # Where all that is asked fits, there is nothing to say.
         asked = np.bincount(place, weights=taken, minlength=left.size)

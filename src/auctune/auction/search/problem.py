@@ -1,7 +1,7 @@
 """What the kernels of the schedule search read and write.
 
 Shapes: T slots, N nodes, K node types, V vendors, W = T slots of a window at most. `j` is a slot
-counted from the window's first one. Slots are rows of the book throughout.
+counted from the window's first one. Slots are rows of the ledger throughout.
 """
 
 from typing import NamedTuple

@@ -164,7 +164,7 @@ class BestSchedule(NamedTuple):
     Attributes:
         cost: c, money, vendor included.
         operating_cost: the part of it that running the cells costs.
-        slots, nodes: of its cells, in slot order: rows of the book, and indices.
+        slots, nodes: of its cells, in slot order: rows of the ledger, and indices.
         quote: the vendor chosen; None where none is needed.
     """
 
@@ -176,10 +176,10 @@ class BestSchedule(NamedTuple):
 
 
 class ScheduleSearch:
-    """Finds least-cost schedules in a book under given prices.
+    """Finds least-cost schedules in a ledger under given prices.
 
     Args:
-        book: the cells.
+        ledger: the cells.
         lam, phi: [T, N] prices, money per sample and per GB-slot; read at each search.
         aggregate: `max` or `sum`.
         masked: look only at cells with room for the task.
@@ -188,7 +188,7 @@ class ScheduleSearch:
 
     def __init__(
         self,
-        book: CapacityLedger,
+        ledger: CapacityLedger,
         lam: Floats,
         phi: Floats,
         *,
@@ -196,28 +196,28 @@ class ScheduleSearch:
         masked: bool,
         exact: bool = True,
     ) -> None:
-        self._book = book
-        self._cells = (*book.capacity, *book.usage, lam, phi)
+        self._ledger = ledger
+        self._cells = (*ledger.capacity, *ledger.usage, lam, phi)
         self._pricing = (aggregate == "max", not exact)
         self._masked = masked
-        num_slots, num_nodes, num_types = *lam.shape, len(book.type_names)
+        num_slots, num_nodes, num_types = *lam.shape, len(ledger.type_names)
         self._shape = (num_slots, num_nodes, num_types)
         self._num_labels = _FIRST_LABELS
         self._memory = make_memory(*self._shape, self._num_labels)
 
     def request(self, task: Task, now: int, deadline: int | None = None) -> Request:
         """`task` as the kernels read it, to run in slots max(now, arrival)..deadline."""
-        throughput = self._book.throughput(task)
+        throughput = self._ledger.throughput(task)
         prices = [float(quote.price) for quote in task.quotes] or [0.0]
         delays = [quote.delay for quote in task.quotes] or [0]
-        book = self._book
+        ledger = self._ledger
         return Request(
-            book.row(max(now, task.arrival)),
-            book.row(task.deadline if deadline is None else deadline),
+            ledger.row(max(now, task.arrival)),
+            ledger.row(task.deadline if deadline is None else deadline),
             task.work,
             task.memory_gb,
             throughput,
-            book.operating_cost(task, throughput),
+            ledger.operating_cost(task, throughput),
             np.array(prices),
             np.array(delays, dtype=np.int64),
         )
@@ -248,9 +248,9 @@ class ScheduleSearch:
 
     def could_ever_run(self, request: Request) -> bool:
         """Return whether there is a schedule in an empty market."""
-        return could_ever_run(self._book.capacity, request)
+        return could_ever_run(self._ledger.capacity, request)
 
     def schedule(self, found: BestSchedule) -> Schedule:
         """`found` in the terms of the domain."""
-        cells = self._book.cells(found.slots, found.nodes)
+        cells = self._ledger.cells(found.slots, found.nodes)
         return Schedule(cells, None if found.quote is None else found.quote.vendor)
