@@ -7,7 +7,7 @@ from auctune.auction.candidates import list_candidates
 from auctune.auction.ledger import CapacityLedger
 from auctune.auction.pricing.exponential import _price
 from auctune.auction.search.cells import could_ever_run, fits
-from auctune.auction.search.covering import dual_price
+from auctune.auction.search.lower_bound import dual_price
 from auctune.auction.search.schedule_search import ScheduleSearch
 from support.kernels import plain
 from support.random_states import random_state

@@ -247,3 +247,10 @@ def test_prices_lie_between_low_and_high() -> None:
     assert mechanism.pricing.lam.max() == pytest.approx(0.9)
     np.testing.assert_array_less(0.1 - 1e-12, mechanism.pricing.lam)
     np.testing.assert_array_less(mechanism.pricing.phi, 0.2)
+
+
+def test_only_the_papers_prices_are_taken_at_the_dearest_cell_unless_it_is_set() -> None:
+    assert PdftspParams().chosen_aggregate == "sum"
+    assert PdftspParams(pricing="exponential").chosen_aggregate == "sum"
+    assert PdftspParams(pricing="paper").chosen_aggregate == "max"
+    assert PdftspParams(pricing="exponential", aggregate="max").chosen_aggregate == "max"

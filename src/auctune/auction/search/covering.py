@@ -81,7 +81,6 @@ def search_weights(search: Search, window: Window, reach: Thresholds) -> int:
         cost = cheapest_slots(search, window, k, num_cells)
         if cost == np.inf or cost > limit:
             return NOT_FOUND
-        scratch.cell_slots[:num_cells] = window.origin + scratch.heap_slot[:num_cells]
         scratch.cell_types[:num_cells] = k
     consider(search, reach, num_cells, window.quote)
     return FOUND

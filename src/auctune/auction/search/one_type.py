@@ -13,16 +13,18 @@ from auctune.numerics.jit import kernel
 
 @kernel
 def cheapest_slots(search: Search, window: Window, k: int, m: int) -> float:
-    """Leave the m slots j of least weight of type k in `scratch.heap_slot[:m]`, in slot order.
+    """Leave the m slots of least weight of type k in `scratch.cell_slots[:m]`, in their order.
 
-    Equal weights: the earlier slot, which is also the earlier finish and the lexicographically
-    first list. Infinite weights are no cells.
+    Weights that equal the dearest chosen one but for rounding: the earlier slot, which is also the
+    earlier finish and the lexicographically first list. Infinite weights are no cells.
 
     Returns:
         The sum of their weights; infinite if there are fewer than m.
     """
     num_types = len(search.units)
-    weight, key = search.scratch.weight, search.scratch.heap_key
+    weight, heap = search.scratch.weight, search.scratch.heap
+    # The m least weights so far, the greatest of them at the root. `np.partition` would allocate,
+    # which takes longer than all of this in most windows.
     size = 0
     for j in range(window.first, window.last):
         w = weight[j * num_types + k]
@@ -30,24 +32,15 @@ def cheapest_slots(search: Search, window: Window, k: int, m: int) -> float:
             continue
         if size < m:
             size += 1
-            _sift_up(key, size - 1, w)
-        elif w < key[0]:
-            _sift_down(key, size, w)
+            _sift_up(heap, size - 1, w)
+        elif w < heap[0]:
+            _sift_down(heap, size, w)
     if size < m:
         return np.inf
-    return _take_earliest(search, window, k, m)
-
-
-@kernel
-def _take_earliest(search: Search, window: Window, k: int, m: int) -> float:
-    """Choose among slots whose weights are the heap's root but for rounding: the earlier ones."""
-    num_types = len(search.units)
-    weight, key = search.scratch.weight, search.scratch.heap_key
-    low, high = key[0] * (1.0 - TIE), key[0] * (1.0 + TIE)
+    low, high = heap[0] * (1.0 - TIE), heap[0] * (1.0 + TIE)
     num_tied = 0
-    for i in range(m):
-        if key[i] >= low:
-            num_tied += 1
+    for w in heap[:m]:
+        num_tied += w >= low
     total, count = 0.0, 0
     for j in range(window.first, window.last):
         w = weight[j * num_types + k]
@@ -55,26 +48,26 @@ def _take_earliest(search: Search, window: Window, k: int, m: int) -> float:
             if w > high or num_tied == 0:
                 continue
             num_tied -= 1
-        search.scratch.heap_slot[count] = j
+        search.scratch.cell_slots[count] = window.origin + j
         total += w
         count += 1
     return total
 
 
 @kernel
-def _sift_up(key: Floats, place: int, w: float) -> None:
-    """Put w into the heap whose root is the greatest."""
+def _sift_up(heap: Floats, place: int, w: float) -> None:
+    """Put w into the heap, from its end on."""
     while place > 0:
         parent = (place - 1) // 2
-        if key[parent] >= w:
+        if heap[parent] >= w:
             break
-        key[place] = key[parent]
+        heap[place] = heap[parent]
         place = parent
-    key[place] = w
+    heap[place] = w
 
 
 @kernel
-def _sift_down(key: Floats, size: int, w: float) -> None:
+def _sift_down(heap: Floats, size: int, w: float) -> None:
     """Replace the root by w."""
     place = 0
     while True:
@@ -82,10 +75,10 @@ def _sift_down(key: Floats, size: int, w: float) -> None:
         if child >= size:
             break
         right = child + 1
-        if right < size and key[right] > key[child]:
+        if right < size and heap[right] > heap[child]:
             child = right
-        if key[child] <= w:
+        if heap[child] <= w:
             break
-        key[place] = key[child]
+        heap[place] = heap[child]
         place = child
-    key[place] = w
+    heap[place] = w

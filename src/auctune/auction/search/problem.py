@@ -76,8 +76,7 @@ class Scratch(NamedTuple):
     weight: Floats  # [W * K] cost of a cell of (j, k), infinite where there is none
     rest: Floats  # [W + 1]
     mu: Floats  # [1] the last dual price, where the next search for one starts
-    heap_key: Floats  # [W]
-    heap_slot: Ints  # [W]
+    heap: Floats  # [W] the least weights of one node type
     cell_slots: Ints  # [T]
     cell_types: Ints  # [T]
     cell_nodes: Ints  # [T]
@@ -139,7 +138,7 @@ def make_memory(num_slots: int, num_nodes: int, num_types: int, num_labels: int)
     """Room for the searches of a horizon of T slots, N nodes and K types."""
     t, size, cells = num_slots, num_slots * num_nodes, num_slots * num_types
     num_floats = 2 * size + cells + (t + 1) + t + 1 + 2
-    num_ints = (cells + 1) + 4 * t + num_types + 3
+    num_ints = (cells + 1) + 3 * t + num_types + 3
     return Memory(
         np.zeros(num_floats),
         np.zeros(num_ints, dtype=np.int64),
@@ -159,12 +158,11 @@ def lay_out(cells: Cells, rule: Rule, request: Request, memory: Memory, num_slot
     phi, f = f[:size], f[size:]
     weight, f = f[:per_type], f[per_type:]
     rest, f = f[: t + 1], f[t + 1 :]
-    heap_key, f = f[:t], f[t:]
+    heap, f = f[:t], f[t:]
     mu, cost = f[:1], f[1:]
     # Where the search for a dual price starts must not depend on the task before.
     mu[0] = 0.0
     start, i = i[: per_type + 1], i[per_type + 1 :]
-    heap_slot, i = i[:t], i[t:]
     cell_slots, i = i[:t], i[t:]
     cell_types, i = i[:t], i[t:]
     cell_nodes, i = i[:t], i[t:]
@@ -179,7 +177,7 @@ def lay_out(cells: Cells, rule: Rule, request: Request, memory: Memory, num_slot
         request,
         units,
         Entries(start, lam, phi),
-        Scratch(weight, rest, mu, heap_key, heap_slot, cell_slots, cell_types, cell_nodes),
+        Scratch(weight, rest, mu, heap, cell_slots, cell_types, cell_nodes),
         Labels(ints[0], memory.label_cost, ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]),
         Best(cost, summary, memory.best_cells[0], memory.best_cells[1]),
     )
