@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from auctune.auction.baselines.charging import BidCharging, find_earliest
+from auctune.auction.baselines.charging import BidCharging
+from auctune.auction.baselines.earliest_finish import find_earliest
 from auctune.auction.ledger import Usage, empty_usage
 from auctune.auction.plan import Plan, read_plan, sell_for_bid
 from auctune.domain import (

@@ -7,7 +7,8 @@ tasks on one node in one slot.
 
 from typing import Protocol
 
-from auctune.auction.baselines.charging import BidCharging, find_earliest
+from auctune.auction.baselines.charging import BidCharging
+from auctune.auction.baselines.earliest_finish import find_earliest
 from auctune.auction.ledger import empty_usage
 from auctune.auction.plan import sell_for_bid
 from auctune.domain import Cluster, Decision, EnergyForecast, Quote, Reason, Task

@@ -13,19 +13,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from auctune.auction.baselines.charging import BidCharging, find_earliest
+from auctune.auction.baselines.charging import BidCharging
+from auctune.auction.baselines.earliest_finish import find_earliest
 from auctune.auction.baselines.greedy import random_vendor
 from auctune.auction.ledger import empty_usage
-from auctune.auction.offline.optimum import sell_in_rounds
-from auctune.auction.offline.program import (
-    Chosen,
-    Demand,
-    Room,
-    demand,
-    room_by_node,
-    room_by_type,
-    welfare_program,
-)
+from auctune.auction.offline.demand import Demand, Room, demand, room_by_node, room_by_type
+from auctune.auction.offline.program import Chosen, welfare_program
+from auctune.auction.offline.rounds import sell_in_rounds
 from auctune.domain import Cluster, Decision, EnergyForecast, InputError, Quote, Reason, Task
 from auctune.domain.checks import check_count
 from auctune.numerics.arrays import FIT, Floats
