@@ -65,6 +65,10 @@ class Pdftsp(PricedMarket):
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and allocate what was promised (Algorithm 1, lines 2 to 13).
 
+        A slot that begins here returns no events, and a log of offers alone learns them again. Its
+        energy costs are then those that the forecast has on replay: call `advance` first where
+        they may differ.
+
         Raises:
             InputError: if the task does not fit this cluster's types and horizon.
         """
