@@ -79,6 +79,27 @@ def test_search_is_exact_with_six_types_and_many_cells_of_each(aggregate: str) -
     assert sum(found) > 4
 
 
+@pytest.mark.parametrize("num_types", [1, 2])
+@pytest.mark.parametrize("aggregate", ["max", "sum"])
+def test_prices_that_differ_by_rounding_tie(aggregate: str, num_types: int) -> None:
+    rng = np.random.default_rng([3, num_types])
+    found = []
+    for _ in range(times(60)):
+        state, task, lam, phi = random_state(rng, num_types, slots=4, nodes=3)
+        # Few levels, some units in the last place apart; energy costs the same in all slots.
+        kinds = state.cluster.node_types.items()
+        types = {name: replace(kind, energy_cost=(0.25,) * 4) for name, kind in kinds}
+        ledger = CapacityLedger(replace(state.cluster, node_types=types), prune=False)
+        ledger.load({**state.save(), "energy_cost": ledger.save()["energy_cost"]})
+        lam, phi = (
+            np.round(3 * prices) / 3 * (1 + 2.0**-52 * rng.integers(-2, 3, prices.shape))
+            for prices in (lam, phi)
+        )
+        task = replace(task, arrival=0, deadline=3)
+        found.append(assert_exact(ledger, task, lam, phi, aggregate, masked=True))
+    assert sum(found) > 30
+
+
 def assert_exact(
     ledger: CapacityLedger, task: Task, lam: Floats, phi: Floats, aggregate: str, masked: bool
 ) -> bool:
