@@ -184,7 +184,7 @@ def test_a_task_of_another_market_is_refused_and_changes_nothing() -> None:
     ):
         with pytest.raises(InputError, match=message):
             mechanism.offer(wrong, 0)
-    assert not mechanism.book.usage.tasks.any()
+    assert not mechanism.ledger.usage.tasks.any()
 
 
 def test_learned_ranges_wait_for_the_next_slot() -> None:
@@ -247,3 +247,10 @@ def test_prices_lie_between_low_and_high() -> None:
     assert mechanism.pricing.lam.max() == pytest.approx(0.9)
     np.testing.assert_array_less(0.1 - 1e-12, mechanism.pricing.lam)
     np.testing.assert_array_less(mechanism.pricing.phi, 0.2)
+
+
+def test_only_the_papers_prices_are_taken_at_the_dearest_cell_unless_it_is_set() -> None:
+    assert PdftspParams().chosen_aggregate == "sum"
+    assert PdftspParams(pricing="exponential").chosen_aggregate == "sum"
+    assert PdftspParams(pricing="paper").chosen_aggregate == "max"
+    assert PdftspParams(pricing="exponential", aggregate="max").chosen_aggregate == "max"

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from auctune.auction.dual import minimize_dual, to_columns, whole_supply
+from auctune.auction.dual import to_columns, whole_supply
 from auctune.auction.dual.columns import Supply
 from auctune.auction.dual.dual import Dual
 from auctune.auction.dual.scenarios import DemandScenarios, descend_scenarios, usual_prices
 from auctune.auction.pricing.demand_history import select_rows
 from auctune.numerics.arrays import Floats
 from support.markets import random_market
+from support.priced_markets import lowest_prices
 
 DAY = random_market(np.random.default_rng(7), slots=6, nodes=25, num_tasks=250, max_types=2)
 COLUMNS = to_columns(DAY.tasks, DAY.cluster)
@@ -43,7 +44,7 @@ def test_many_steps_come_near_the_minimum_of_each_scenario() -> None:
     supply, lam, phi = descended(400)
     for s in range(2):
         one = dual(s, supply)
-        least = minimize_dual(supply, one.columns, WEIGHTS[s], answers="relaxed").value
+        least = lowest_prices(supply, one.columns, WEIGHTS[s], answers="relaxed").value
         found = one.value(one.respond(lam[s], phi[s]))
         assert least * (1 - 1e-6) <= found <= least * 1.03
 
