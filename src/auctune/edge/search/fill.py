@@ -72,7 +72,7 @@ def highest_level(level_chunks: Ints, local: int, tier: int) -> int:
     if tier == BROUGHT:
         return len(level_chunks) - 1
     full = np.searchsorted(level_chunks, local, side="right") - 1
-    return full + (tier == MIXED and local > level_chunks[full])
+    return int(full + (tier == MIXED and local > level_chunks[full]))
 
 
 @kernel
