@@ -1,25 +1,36 @@
-"""Prices that learn from an earlier day: two ways that were tried on the testbed's setting.
+"""Prices that learn from earlier days: ways that were tried on the testbed's setting.
 
-Both draw days to come from the bids of earlier days: in each slot as many as those days brought
+All draw days to come from the bids of earlier days: in each slot as many as those days brought
 around it (Poisson), each a bid of theirs. No draw depends on the bid being priced.
 
-`ShadowPrices`  the mean over drawn days of the multipliers of capacity in the linear program of the
-                bound, over what is free
-`Displacement`  the price of a line of the menu is by how much its plan lowers the welfare that Eris
-                would have of the drawn days: neither linear nor pooled
+`shadow_welfare`        prices are the mean over drawn days of the multipliers of capacity in the
+                        linear program of the bound, over what is free
+`displacement_welfare`  the price of a line of the menu is by how much it lowers the welfare that
+                        drawn days can have, V(free) - V(free less its plan). V is a restricted
+                        master: plans that Eris would offer to the drawn jobs, one of each job at
+                        most, chosen by HiGHS
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from auctune.edge import EdgeJob, EdgeLedger, EdgeMarket, EdgePrices, EdgePricing
+from auctune.edge import (
+    ByDuration,
+    EdgeJob,
+    EdgeLedger,
+    EdgeMarket,
+    EdgePlan,
+    EdgePrices,
+    EdgePricing,
+)
 from auctune.edge.offline.optimum import add_pooled_job
 from auctune.edge.offline.program import ProgramBuilder
-from auctune.edge.search import Offer, offers
-from auctune.numerics.arrays import Floats
-from auctune.numerics.highs import SolveOptions, solve
+from auctune.edge.replan import best_rest, data_left
+from auctune.edge.search import offers
+from auctune.numerics.arrays import Floats, Ints
+from auctune.numerics.highs import Program, SolveOptions, solve
 
 # Slots ahead that a drawn day has: what a plan takes later is hardly worth anything.
 _AHEAD = 16
@@ -27,6 +38,9 @@ _AHEAD = 16
 _WIDTH = 8
 # Finishes so late that a job is hardly worth anything are one column.
 _TAIL = 12
+# A finish is looked at while it is worth this share of the earliest one.
+_LEAST_WORTH = 0.03
+_ROUNDING = 1e-9
 
 
 class Days:
@@ -47,13 +61,15 @@ class Days:
         first, last = np.maximum(counts - _WIDTH, 0), np.minimum(counts + _WIDTH, slots - 1)
         self._rate: Floats = near.sum(axis=1) / (last - first + 1) / len(days)
 
-    def draw(self, now: int, number: int) -> list[list[EdgeJob]]:
-        """Return bids of the slots after `now`, in so many scenarios."""
-        return [list(self._scenario(now)) for _ in range(number)]
+    def draw(self, job: EdgeJob, number: int) -> list[list[EdgeJob]]:
+        """Return bids that come after a job's, in so many scenarios."""
+        return [list(self._scenario(job.arrival)) for _ in range(number)]
 
     def _scenario(self, now: int) -> Iterator[EdgeJob]:
-        for slot in range(now + 1, min(now + 1 + _AHEAD, self._slots)):
-            for index in range(self._random.poisson(self._rate[slot])):
+        for slot in range(now, min(now + 1 + _AHEAD, self._slots)):
+            # Of other bids in its own slot half come after it.
+            rate = self._rate[slot] / (2 if slot == now else 1)
+            for index in range(self._random.poisson(rate)):
                 job = self._bids[self._random.integers(len(self._bids))]
                 yield replace(job, id=f"{slot}.{index}", arrival=slot)
 
@@ -62,11 +78,11 @@ class KnownDay:
     """The rest of the day as it comes: what no mechanism can know."""
 
     def __init__(self, jobs: Sequence[EdgeJob]) -> None:
-        self._jobs = jobs
+        self._jobs = list(jobs)
 
-    def draw(self, now: int, number: int) -> list[list[EdgeJob]]:
-        """Return the bids after `now`."""
-        return [[job for job in self._jobs if job.arrival > now]]
+    def draw(self, job: EdgeJob, number: int) -> list[list[EdgeJob]]:
+        """Return the bids after a job's, those of its own slot included."""
+        return [self._jobs[self._jobs.index(job) + 1 :]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,31 +94,8 @@ class _Fixed:
         return EdgePrices(first, self.alpha[first:], self.beta[first:])
 
 
-def best_offer(
-    ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob
-) -> tuple[Offer | None, float]:
-    """Return the choice of a job at its arrival, and its surplus."""
-    best, most = None, 0.0
-    for offer in offers(ledger, pricing, job, job.arrival):
-        value = job.value(offer.finish)
-        if value <= most:
-            break
-        if value - offer.cost > most:
-            best, most = offer, value - offer.cost
-    return best, most
-
-
-def sell(ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob) -> float:
-    """Book the choice of a job at its arrival; return what it is worth."""
-    offer, _ = best_offer(ledger, pricing, job)
-    if offer is None:
-        return 0.0
-    ledger.take(job, offer.plan(ledger, job))
-    return job.value(offer.finish)
-
-
 def shadow_welfare(
-    market: EdgeMarket, jobs: Sequence[EdgeJob], days: Days, scenarios: int, share: float
+    market: EdgeMarket, jobs: Sequence[EdgeJob], days: Days, scenarios: int
 ) -> float:
     """Return the welfare at the mean multipliers of drawn days.
 
@@ -111,27 +104,23 @@ def shadow_welfare(
         jobs: bids by arrival.
         days: to draw from.
         scenarios: how many at each bid.
-        share: of the free capacity that the programs have: a job takes much of a slot at once, and
-            the next one finds less.
     """
     ledger, welfare = EdgeLedger(market), 0.0
     for job in jobs:
-        found = [_multipliers(ledger, day, share) for day in days.draw(job.arrival, scenarios)]
+        found = [_multipliers(ledger, day) for day in days.draw(job, scenarios)]
         alpha = np.mean([one for one, _ in found], axis=0)
         beta = np.mean([one for _, one in found], axis=0)
         by_site = np.repeat(beta[:, None, :], len(market.sites), axis=1)
-        welfare += sell(ledger, _Fixed(alpha, by_site), job)
+        welfare += _sell(ledger, _Fixed(alpha, by_site), job, None)
     return welfare
 
 
-def _multipliers(
-    ledger: EdgeLedger, jobs: Sequence[EdgeJob], share: float
-) -> tuple[Floats, Floats]:
+def _multipliers(ledger: EdgeLedger, jobs: Sequence[EdgeJob]) -> tuple[Floats, Floats]:
     """Traffic [T] and units [T, K] of the pooled program over what is free, money."""
     builder = ProgramBuilder()
-    free = share * ledger.free(0).sum(axis=1)
+    free = ledger.free(0).sum(axis=1)
     kinds = [[builder.row([], upper=float(units)) for units in slot] for slot in free]
-    traffic = [builder.row([], upper=share * float(room)) for room in ledger.room(0)]
+    traffic = [builder.row([], upper=float(room)) for room in ledger.room(0)]
     for job in jobs:
         add_pooled_job(builder, ledger, job, _TAIL, kinds, traffic)
     if not builder.num_columns:
@@ -141,12 +130,32 @@ def _multipliers(
     return np.abs(duals[traffic]), np.abs(duals[np.array(kinds)])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Running:
+    job: EdgeJob
+    plan: EdgePlan
+    promised: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """A choice of a job: its plan, the market with it, and the jobs that go on by other plans."""
+
+    finish: int
+    plan: EdgePlan
+    after: EdgeLedger
+    running: list[_Running]
+
+
 def displacement_welfare(
     market: EdgeMarket,
     jobs: Sequence[EdgeJob],
     days: Days | KnownDay,
     pricing: EdgePricing,
     scenarios: int,
+    average: Callable[..., Floats] = np.mean,
+    *,
+    finish_only: bool = False,
 ) -> float:
     """Return the welfare where each line of a menu costs what its plan displaces.
 
@@ -154,36 +163,156 @@ def displacement_welfare(
         market: the supply, empty.
         jobs: bids by arrival.
         days: to draw from.
-        pricing: by which plans are made, and by which drawn bids are sold.
+        pricing: by which plans are made.
         scenarios: how many at each bid.
+        average: over scenarios, as `np.mean`.
+        finish_only: whether a job is promised its finish and not its cells: each line may move what
+            runs within its promised finishes.
     """
-    ledger, welfare = EdgeLedger(market), 0.0
+    ledger, running, welfare = EdgeLedger(market), list[_Running](), 0.0
     for job in jobs:
-        drawn = days.draw(job.arrival, scenarios)
-        without = _welfare_of(ledger, pricing, drawn)
-        best, most = None, 0.0
-        for offer in offers(ledger, pricing, job, job.arrival):
-            value = job.value(offer.finish)
-            if value <= most:
-                break
-            plan = offer.plan(ledger, job)
-            ledger.take(job, plan)
-            price = max(0.0, without - _welfare_of(ledger, pricing, drawn))
-            ledger.give_back(job, plan)
-            if value - price > most:
-                best, most = plan, value - price
-        if best is not None:
-            ledger.take(job, best)
-            welfare += job.value(best.finish)
+        lines = list(_lines(ledger, running, pricing, job, finish_only=finish_only))
+        if not lines:
+            continue
+        displaced = [_displaced(ledger, lines, pricing, day) for day in days.draw(job, scenarios)]
+        gains = np.array([job.value(line.finish) for line in lines])
+        gains -= np.maximum(average(np.array(displaced), axis=0), 0.0)
+        best = int(np.argmax(gains))
+        if gains[best] > 0:
+            line = lines[best]
+            ledger = line.after
+            running = [*line.running, _Running(job, line.plan, line.finish)]
+            welfare += job.value(line.finish)
     return welfare
 
 
-def _welfare_of(
-    ledger: EdgeLedger, pricing: EdgePricing, drawn: Sequence[Sequence[EdgeJob]]
+def _lines(
+    ledger: EdgeLedger,
+    running: list[_Running],
+    pricing: EdgePricing,
+    job: EdgeJob,
+    *,
+    finish_only: bool,
+) -> Iterator[_Line]:
+    """The menu in what is left; then, if what runs may move, that of a market without it."""
+    now = job.arrival
+    for plan in _plans(ledger, pricing, job):
+        after = ledger.copy()
+        after.take(job, plan)
+        yield _Line(plan.finish, plan, after, running)
+    active = [one for one in running if one.plan.finish >= now]
+    if not finish_only or not active:
+        return
+    without = ledger.copy()
+    for one in active:
+        without.give_back(one.job, one.plan.since(now))
+    for plan in _plans(without, pricing, job):
+        after = without.copy()
+        after.take(job, plan)
+        moved = _moved(after, pricing, active, now)
+        if moved is not None:
+            yield _Line(plan.finish, plan, after, moved)
+
+
+def _moved(
+    ledger: EdgeLedger, pricing: EdgePricing, active: list[_Running], now: int
+) -> list[_Running] | None:
+    """Book the rest of each job anew, the earliest promise first; None if one would be late."""
+    found = []
+    for one in sorted(active, key=lambda one: (one.promised, one.job.id)):
+        # With no worth the cheapest of all plans within the promise is the best one.
+        worthless = replace(one.job, utility=ByDuration((0.0,)))
+        data = data_left(ledger, one.job, one.plan, now)
+        rest = best_rest(ledger, pricing, worthless, data, now, one.promised)
+        if rest is None:
+            return None
+        ledger.take(one.job, rest)
+        whole = EdgePlan((*one.plan.before(now).slots, *rest.slots))
+        found.append(_Running(one.job, whole, one.promised))
+    return found
+
+
+def _plans(ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob) -> Iterator[EdgePlan]:
+    for offer in offers(ledger, pricing, job, job.arrival):
+        if job.value(offer.finish) < _LEAST_WORTH * job.value(job.arrival):
+            break
+        yield offer.plan(ledger, job)
+
+
+# Plans of each drawn job, by what they take; of equal ones one is kept.
+_Columns = dict[str, dict[bytes, tuple[float, Floats]]]
+
+
+def _displaced(
+    ledger: EdgeLedger, lines: Sequence[_Line], pricing: EdgePricing, day: Sequence[EdgeJob]
+) -> list[float]:
+    """Return by how much each line lowers the welfare that a day can have."""
+    columns: _Columns = {}
+    ledgers = [ledger, *(line.after for line in lines)]
+    sold = []
+    for one in ledgers:
+        later = one.copy()
+        sold.append(sum(_sell(later, pricing, job, columns) for job in day))
+    # Where selling one after the other does better than the columns, it is a solution too.
+    most = [max(found, _master(columns, one)) for found, one in zip(sold, ledgers, strict=True)]
+    return [most[0] - one for one in most[1:]]
+
+
+def _sell(
+    ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob, columns: _Columns | None
 ) -> float:
-    """Mean over scenarios of what Eris would have of them."""
-    total = 0.0
-    for day in drawn:
-        later = ledger.copy()
-        total += sum(sell(later, pricing, job) for job in day)
-    return total / max(1, len(drawn))
+    """Book the choice of a job at its arrival, return its worth, and collect its menu."""
+    best, most, free = None, 0.0, EdgeLedger(ledger.market)
+    for offer in offers(ledger, pricing, job, job.arrival):
+        value = job.value(offer.finish)
+        if value < _LEAST_WORTH * job.value(job.arrival):
+            break
+        plan = offer.plan(ledger, job)
+        if columns is not None:
+            free.take(job, plan)
+            use = np.concatenate((free.used.ravel(), free.traffic))
+            free.give_back(job, plan)
+            columns.setdefault(job.id, {})[use.tobytes()] = value, use
+        if value - offer.cost > most:
+            best, most = plan, value - offer.cost
+    if best is None:
+        return 0.0
+    ledger.take(job, best)
+    return job.value(best.finish)
+
+
+def _master(columns: _Columns, ledger: EdgeLedger) -> float:
+    """Return the most welfare with one column of each job at most, in what is left of a market."""
+    free = np.concatenate((ledger.free(0).ravel(), ledger.room(0))) * (1 + _ROUNDING) + _ROUNDING
+    fitting = [
+        (job, value, use)
+        for job, plans in enumerate(columns.values())
+        for value, use in plans.values()
+        if (use <= free).all()
+    ]
+    if not fitting:
+        return 0.0
+    owner: Ints = np.array([job for job, _, _ in fitting])
+    values = np.array([value for _, value, _ in fitting])
+    uses = np.array([use for _, _, use in fitting])
+    most = sum(uses[owner == job].max(axis=0) for job in set(owner.tolist()))
+    binding = uses[:, most > free]
+    members = np.equal.outer(owner, np.unique(owner)).astype(np.float64)
+    table = np.hstack((binding, members))
+    upper = np.concatenate((free[most > free], np.ones(members.shape[1])))
+    _, rows = np.nonzero(table)
+    program = Program(
+        cost=values,
+        lower=np.zeros(len(values)),
+        upper=np.ones(len(values)),
+        row_lower=np.full(len(upper), -np.inf),
+        row_upper=upper,
+        starts=np.concatenate(([0], np.cumsum((table != 0).sum(axis=1)))).astype(np.int32),
+        rows=rows.astype(np.int32),
+        values=table[table != 0],
+        whole=np.ones(len(values), dtype=np.bool_),
+        maximize=True,
+    )
+    objective = solve(program).objective
+    assert objective is not None
+    return objective
