@@ -19,6 +19,7 @@ So deadlines far apart are served as they come, and a thread that may block the 
 likelihood the pool is given in slices, each of which doubles what the thread has learned.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
@@ -37,7 +38,7 @@ from auctune.timeshare.planner import is_active
 from auctune.timeshare.thread import LearningThread, bundle_arrays
 
 # Draws of all threads together that a round has time for, and the fewest of a thread.
-_MAX_DRAWS, _MIN_DRAWS = 6_400, 8
+_MAX_DRAWS, _MIN_DRAWS = 3_200, 4
 
 
 @kernel
@@ -62,6 +63,58 @@ def threads_done(order: Ints, needs: Floats, slack: Floats, end: Floats) -> int:
     return done
 
 
+@kernel
+def first_of_best(
+    by_deadline: Ints, distance: Floats, forecast: Floats, slack: Floats, needs: Floats
+) -> tuple[int, bool]:
+    """Return the first thread of the best order, and whether that is the most likely one.
+
+    Args:
+        by_deadline: [i] threads that may learn, one at least.
+        distance: [k] to the threshold over what all the time left covers.
+        forecast, slack: [k] need and time left, in units.
+        needs: [k, m] draws.
+    """
+    # A stable sort: of equals the one that is due first.
+    likely = by_deadline[np.argsort(distance[by_deadline], kind="mergesort")]
+    kept, earliest = np.empty(len(slack), dtype=np.bool_), np.empty_like(likely)
+    num_kept = choose(by_deadline, forecast, slack, kept)
+    at, behind = 0, num_kept
+    for k in by_deadline:
+        if kept[k]:
+            earliest[at] = k
+            at += 1
+    for k in likely:
+        if not kept[k]:
+            earliest[behind] = k
+            behind += 1
+    end = np.empty(needs.shape[1])
+    best = threads_done(likely, needs, slack, end)
+    thread, is_likely = int(likely[0]), True
+    for order in (earliest, by_deadline):
+        done = threads_done(order, needs, slack, end)
+        if done > best:
+            best, thread, is_likely = done, int(order[0]), False
+    return thread, is_likely
+
+
+@kernel
+def draw_needs(ahead: Floats, scale: Floats, factors: Floats, drawn: Bools, needs: Floats) -> None:
+    """Draw needs of some threads.
+
+    Args:
+        ahead: [k] u.
+        scale: [k] units of time in which a thread would learn its s batches again.
+        factors: [k, m] of u.
+        drawn: [k] which threads.
+        needs: [k, m] in units; written.
+    """
+    for k in range(len(ahead)):
+        if drawn[k]:
+            for m in range(factors.shape[1]):
+                needs[k, m] = scale[k] * (math.exp(min(ahead[k] * factors[k, m], MAX_LOG)) - 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Rollout:
     """The allocator.
@@ -69,7 +122,7 @@ class Rollout:
     Attributes:
         estimator: predicts needs.
         spread: sigma, of the logarithm of how far off a forecast in ln s is.
-        draws: M, of each thread; fewer where there are more than 100 threads.
+        draws: M, of each thread; fewer where there are more than 50 threads.
         units: of a first slice, until a forecast counts.
         seed: of the draws.
     """
@@ -125,26 +178,19 @@ class RolloutRun:
     def _next_thread(self, observation: Observation, active: Bools) -> int:
         rate, samples = observation.batches_per_unit, np.maximum(observation.samples, 1.0)
         slack, seen = self._bundle.deadline - observation.time, self._units >= self._min_units
-        batches = self._bank.needs(self._bundle.threshold).batches
-        ahead = np.log1p(np.clip(batches, 1.0, MAX_BATCHES) / samples)
-        for k in np.flatnonzero(observation.fresh & seen):
-            drawn = np.minimum(ahead[k] * self._factors[k], MAX_LOG)
-            self._needs[k] = samples[k] / rate[k] * np.expm1(drawn)
+        batches = np.clip(self._bank.needs(self._bundle.threshold).batches, 1.0, MAX_BATCHES)
+        ahead, fresh = np.log1p(batches / samples), observation.fresh
+        draw_needs(ahead, samples / rate, self._factors, fresh & seen, self._needs)
         # Of threads that are due no logarithm is read.
         reach = np.log1p(rate * np.maximum(slack, 1.0) / samples)
-        likely = np.lexsort((self._bundle.deadline, np.where(seen, ahead / reach, 0.0)))
-        likely, by_deadline = (
-            order[active[order]] for order in (likely.astype(np.int64), self._bundle.order)
+        thread, is_likely = first_of_best(
+            self._bundle.order[active[self._bundle.order]],
+            np.where(seen, ahead / reach, 0.0),
+            np.where(seen, batches / rate, self._min_units),
+            slack,
+            self._needs,
         )
-        need = np.where(seen, np.maximum(batches, 1.0) / rate, self._min_units)
-        kept = np.empty(len(need), dtype=np.bool_)
-        choose(by_deadline, need, slack, kept)
-        earliest = np.concatenate([by_deadline[kept[by_deadline]], likely[~kept[likely]]])
-        end = np.empty(self._needs.shape[1])
-        orders = (likely, earliest, by_deadline)
-        best = np.argmax([threads_done(order, self._needs, slack, end) for order in orders])
-        thread = int(orders[best][0])
-        return thread if best else self._in_slices(thread, active)
+        return self._in_slices(thread, active) if is_likely else thread
 
     def _in_slices(self, thread: int, active: Bools) -> int:
         """Return the last thread as long as its slice lasts, then another one's first."""
