@@ -286,9 +286,9 @@ def _timeshare() -> Iterator[tuple[str, str]]:
             allocator = TIMESHARE_ALLOCATORS.build(name, {})
             yield f"timeshare, {name}, {bundle.name}", digest(bundle.play(allocator))
         for name, settings in (
-            ("lara", {"even": "time"}),
-            ("edf", {"estimator": "ls"}),
-            ("edf", {"estimator": "m4", "near": "2"}),
+            ("lara", {"unit": "time"}),
+            ("rollout", {"estimator": "ls"}),
+            ("rollout", {"estimator": "m4", "spread": "0.9"}),
             ("laira", {"look_ahead": "false"}),
         ):
             allocator = TIMESHARE_ALLOCATORS.build(name, settings)
