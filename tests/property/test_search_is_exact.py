@@ -84,7 +84,7 @@ def test_search_is_exact_with_six_types_and_many_cells_of_each(aggregate: str) -
 def test_prices_that_differ_by_rounding_tie(aggregate: str, num_types: int) -> None:
     rng = np.random.default_rng([3, num_types])
     found = []
-    for _ in range(times(60)):
+    for _ in range(times(150)):
         state, task, lam, phi = random_state(rng, num_types, slots=4, nodes=3)
         # Few levels, some units in the last place apart; energy costs the same in all slots.
         kinds = state.cluster.node_types.items()
@@ -97,7 +97,7 @@ def test_prices_that_differ_by_rounding_tie(aggregate: str, num_types: int) -> N
         )
         task = replace(task, arrival=0, deadline=3)
         found.append(assert_exact(ledger, task, lam, phi, aggregate, masked=True))
-    assert sum(found) > 30
+    assert sum(found) > 0.4 * len(found)
 
 
 def assert_exact(
