@@ -17,7 +17,7 @@ from auctune.auction.ledger import CapacityLedger
 from auctune.auction.market_ops import CellMarket
 from auctune.auction.params import PdftspParams
 from auctune.auction.plan import Plan, price_plan, read_plan
-from auctune.auction.pricing import BidEvidence, make_pricing
+from auctune.auction.pricing import BidEvidence, LearnedParams, make_pricing
 from auctune.auction.search import BestSchedule, ScheduleSearch
 from auctune.auction.search.problem import Request
 from auctune.domain import (
@@ -58,6 +58,7 @@ class Pdftsp(CellMarket):
             its first window, and a task's own operating costs are those of the slots from its
             arrival on.
         history: bids of earlier days, for `pricing: learned`.
+        learned: its constants.
     """
 
     def __init__(
@@ -67,12 +68,13 @@ class Pdftsp(CellMarket):
         *,
         energy: EnergyForecast | None = None,
         history: Sequence[Sequence[Task]] = (),
+        learned: LearnedParams | None = None,
     ) -> None:
         self.params = params = params or PdftspParams()
         super().__init__(CapacityLedger(cluster, prune=params.pricing != "paper", energy=energy))
         # The latest slot at whose beginning prices were updated.
         self._last_update = -1
-        self.pricing = make_pricing(self.book, params, history)
+        self.pricing = make_pricing(self.book, params, history, learned)
         self._evidence = BidEvidence(max(1, round(_RECENT_SECONDS / cluster.slot_seconds)))
         self._is_critical = params.payment == "critical"
         self._is_masked = params.capacity == "masked"

@@ -93,6 +93,26 @@ def read_array(saved: Saved, name: str, shape: tuple[int, ...]) -> "NDArray[Any]
     return array
 
 
+def read_finite(saved: Saved, name: str, shape: tuple[int, ...] = ()) -> "NDArray[Any]":
+    """Return numbers of a snapshot, none of them infinite or NaN.
+
+    Args:
+        saved: the snapshot.
+        name: of a number or an array in it.
+        shape: that it must have; of a number ().
+
+    Raises:
+        InputError: if they are not that.
+    """
+    import numpy as np
+
+    array = np.asarray(saved[name]) if shape == () else read_array(saved, name, shape)
+    if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        what = "a finite number" if shape == () else f"finite numbers of shape {shape}"
+        raise InputError(f"snapshot.{name}", "is not finite numbers", what)
+    return array
+
+
 def restore(saved: Saved, load: Callable[[Saved], None], save: Callable[[], Saved]) -> None:
     """Load a snapshot; if that fails, load again what `save` returned before.
 

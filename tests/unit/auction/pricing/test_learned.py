@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auctune.auction import Pdftsp, PdftspParams
-from auctune.auction.pricing import LearnedPricing
+from auctune.auction.pricing import LearnedParams, LearnedPricing
 from auctune.auction.pricing.demand_history import (
     DayRecord,
     DemandHistory,
@@ -17,29 +17,19 @@ from auctune.auction.pricing.demand_history import (
     relative_columns,
     select_rows,
 )
-from auctune.auction.pricing.forecast import (
+from auctune.auction.pricing.demand_profile import (
     DemandProfile,
-    ForecastParams,
-    ForecastState,
     fit_profile,
-    forecast,
     kronecker_sample,
     value_statistics,
 )
+from auctune.auction.pricing.forecast import ForecastState, forecast
 from auctune.domain import InputError, NodeLost, PricesLearned, Task
 from auctune.domain.money import LARGEST
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 
 SMALL = make_instance(SyntheticParams(nodes={"a100": 4}, rate=8.0, seed=5))
-FORECAST = ForecastParams(
-    recent=36,
-    half_life=24.0,
-    fresh=0.5,
-    fading=18.0,
-    scenarios=8,
-    samples=5,
-    recent_samples=2,
-)
+FORECAST = LearnedParams().in_slots(600.0, 144, 1)
 
 
 def history_with(counts: np.ndarray, now: int | None = None) -> DemandHistory:
