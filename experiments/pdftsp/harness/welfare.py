@@ -41,7 +41,7 @@ def welfare_figure(
         markets: these, or what makes them of the options.
         more: mechanisms beside those of all figures.
         shown: what of the data its table and chart show.
-        attainable: whether learned prices are also tried with the day's own bids as their history.
+        attainable: whether learned prices are also tried with the day's true counts of bids.
     """
 
     def table(frame: pl.DataFrame) -> Rows:
@@ -57,7 +57,7 @@ def welfare_figure(
             for seed in range(seeds_of(setting, options.seeds))
         ]
         if attainable:
-            trials += [replace(t, hindsight=True) for t in trials if t.mechanism == LEARNED]
+            trials += [replace(t, knows="counts") for t in trials if t.mechanism == LEARNED]
         frame = write_data(collect(name, trials, options, console), options.out, name)
         write_chart(welfare_chart(shown(frame), axis), options.out, name)
         show(console, title, table(frame), [*notes(frame), f"data and charts: {options.out}"])
@@ -166,7 +166,7 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     if ATTAINABLE in mechanisms:
         rows.append(
             (
-                "learned / learned from the day itself",
+                "learned / counts known",
                 *(
                     f"{welfare[one, LEARNED].value / welfare[one, ATTAINABLE].value:.3f}"
                     for one in settings

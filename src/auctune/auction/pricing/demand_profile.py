@@ -10,7 +10,7 @@ Shapes: D slots of a day, I bids seen, R slots known.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ class DemandProfile:
         ratios: [R] counts of single slots over their rates, slot by slot and day by day.
         persistence: how much of a slot's excess over its rate is left in the next one, 0 to 0.9.
         values: statistics of its bids' values.
+        is_known: whether the rates are counts of a day that is known to come.
     """
 
     columns: TaskColumns
@@ -51,13 +52,14 @@ class DemandProfile:
     ratios: Floats
     persistence: float
     values: ValueStatistics
+    is_known: bool = False
 
     def rows(self, slots: Ints, width: int, size: int, turns: Ints) -> Ints:
         """[..., G, size] bids from around each slot [G], others at each turn [..., 1]; from all day
         if there are fewer."""
         first = np.searchsorted(self.slot, slots - width)
         last = np.searchsorted(self.slot, slots + width + 1)
-        is_few = last - first < size
+        is_few = (last - first < size) & (not self.is_known)
         first, last = np.where(is_few, 0, first), np.where(is_few, len(self.slot), last)
         chosen: Ints = first[:, None] + kronecker_sample(last - first, size, slots + turns)
         return chosen
@@ -87,6 +89,24 @@ def fit_profile(
         np.concatenate(ratios),
         _persistence(ratios, params.max_persistence),
         value_statistics(columns),
+    )
+
+
+def known_profile(day: DayRecord) -> DemandProfile | None:
+    """Return the profile of a day that is known to come; None if it brings no bid.
+
+    Its counts are the rates, without noise, and neither level nor values are corrected.
+    """
+    profile = fit_profile([day])
+    if profile is None:
+        return None
+    return replace(
+        profile,
+        rate=day.counts.astype(np.float64),
+        ratios=np.ones(len(day.counts)),
+        persistence=0.0,
+        values=profile.values._replace(error=math.inf),
+        is_known=True,
     )
 
 

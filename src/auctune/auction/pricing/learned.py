@@ -15,6 +15,7 @@ with 30 binary digits, so that neither the currency nor a single absurd bid chan
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from auctune.auction.pricing.demand_history import (
     read_days,
     save_day,
 )
-from auctune.auction.pricing.demand_profile import fit_profile, value_statistics
+from auctune.auction.pricing.demand_profile import fit_profile, known_profile, value_statistics
 from auctune.auction.pricing.forecast import ForecastState, forecast
 from auctune.auction.pricing.learned_params import LearnedParams
 from auctune.domain import InputError, Saved, Task
@@ -82,6 +83,24 @@ class LearnedPricing(Pricing):
         shape = (self._params.scenarios, book.horizon.num_rows, len(book.type_names))
         self._lam: Floats = np.zeros(shape)
         self._phi: Floats = np.zeros(shape)
+
+    def know_day(self, tasks: Sequence[Task], *, which: bool = False) -> None:
+        """Forecast a market's only day from its own bids: a yardstick of what can be attained.
+
+        Args:
+            tasks: of the day.
+            which: whether the forecast knows each bid; if not, it knows how many come in each
+                slot, and draws them from those of the hours around it.
+        """
+        (day,) = read_days(tasks, self._book.cluster, self._num_day, self._num_day, self._constants)
+        self._profile = known_profile(day)
+        if self._profile is not None:
+            self._unit = self._profile.values.median_bid
+        self._params = replace(self._params, constants=replace(self._constants, fresh=0.0))
+        if which:
+            # Two scenarios, both of half of all bids or more: few slots bring more than 100.
+            self._params = replace(self._params, width=0, scenarios=2, samples=50)
+            self._lam, self._phi = self._lam[:2], self._phi[:2]
 
     def begin_slot(self, now: int) -> None:
         ended = self._history.begin(now)

@@ -1,0 +1,131 @@
+"""What could be attained, and why learned prices have less: by what they do not know of the day.
+
+The gap between learned prices and the bound of a day is divided in three. `Counts known` is the
+same mechanism with a forecast of how many bids each slot brings and of their kinds; what it has
+more is lost by not knowing the day's law. `Bids known` forecasts each single bid; what it has more
+is luck, which nobody knows in advance: the bound has it too. What is left is the policy, which
+decides one by one with prices of a few steps, and the bound, which does not pack tasks into nodes.
+Beside them the fluid benchmark, at or above the mean of any policy, and of the bound.
+
+By default 21 days in bursts and five even ones, drawn apart from those of other figures.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+from rich.console import Console
+
+from auctune.charts.estimates import Panel, estimates_chart
+from harness.jobs import run_jobs
+from harness.market import Setting, setting
+from harness.options import Options
+from harness.output import Figure, Rows, main, show, write_chart, write_data
+from harness.trials import ATTAINABLE, FORESEEN, LEARNED, FluidOf, Trial, name_of
+from harness.welfare import by_cell, collect, estimates, percent
+
+NAME = "attainable"
+_BURSTY = "bursts"
+SETTINGS = (
+    setting(_BURSTY, {"arrivals": "bursty"}),
+    setting("50 bids a slot", {"rate": "50"}),
+    setting("80 bids a slot", {"rate": "80"}),
+)
+# Bursts differ so much from day to day that few days say little.
+_DAYS = 21
+
+
+def run(options: Options, console: Console) -> pl.DataFrame:
+    """Compute, write and show the table; its data, with a column `fluid`."""
+    settings = options.settings(SETTINGS)
+    trials = [
+        Trial(one, seed, LEARNED, knows)
+        for one in settings
+        for knows in ("", "counts", "bids")
+        for seed in range(_num_days(one, options))
+    ]
+    frame = collect(NAME, trials, options, console)
+    fluid = _fluid(settings, options, console)
+    frame = frame.with_columns(
+        fluid=pl.col("setting").replace_strict(fluid, return_dtype=pl.Float64)
+    )
+    frame = write_data(frame, options.out, NAME)
+    panel = Panel("welfare / bound", estimates(frame, "ratio"), "dots", ".0%")
+    write_chart(estimates_chart([panel], axis="the day"), options.out, NAME)
+    show(console, "What is attainable", table(frame), notes(frame))
+    return frame
+
+
+def _num_days(one: Setting, options: Options) -> int:
+    return _DAYS if one.label == _BURSTY and not options.quick else options.seeds
+
+
+def _fluid(settings: Sequence[Setting], options: Options, console: Console) -> Mapping[str, float]:
+    jobs = [FluidOf(one, 2 if options.quick else 8) for one in settings]
+    found = run_jobs(
+        jobs, options.cache, workers=options.workers, console=console, fresh=options.fresh
+    )
+    return {job.setting.label: result["value"] for job, result in zip(jobs, found, strict=True)}
+
+
+def table(frame: pl.DataFrame) -> Rows:
+    """A column a setting: shares of the bound, and what of the gap is lost by what."""
+    ratios = by_cell(frame, "ratio")
+    settings = list(dict.fromkeys(frame["setting"]))
+    rows = [
+        (name_of(name), *(percent(ratios[one, name]) for one in settings))
+        for name in (LEARNED, ATTAINABLE, FORESEEN)
+    ]
+    own = frame.filter(pl.col("mechanism") == LEARNED)
+    totals = own.group_by("setting").agg(pl.sum("bound"), pl.sum("fluid"), pl.sum("welfare"))
+    sums = {row["setting"]: row for row in totals.iter_rows(named=True)}
+    known = (
+        frame.filter(pl.col("mechanism") == ATTAINABLE).group_by("setting").agg(pl.sum("welfare"))
+    )
+    attained = dict(known.iter_rows())
+    bound = frame.with_columns(mechanism=pl.lit("bound"), ratio=pl.lit(1.0))
+    both = pl.concat([frame, bound.unique(["setting", "seed"])])
+    for what, more, less in (
+        ("lost by not knowing counts", ATTAINABLE, LEARNED),
+        ("lost by not knowing bids", FORESEEN, ATTAINABLE),
+        ("lost by the policy, or more than there is", "bound", FORESEEN),
+    ):
+        lost = _difference(both, more, less)
+        rows.append((what, *(lost[one] for one in settings)))
+    rows.append(
+        (
+            "learned / counts known",
+            *(f"{sums[one]['welfare'] / attained[one]:.3f}" for one in settings),
+        )
+    )
+    rows.append(
+        (
+            "fluid / mean bound",
+            *(f"{sums[one]['fluid'] / sums[one]['bound']:.3f}" for one in settings),
+        )
+    )
+    return Rows(("the day", *settings), tuple(rows))
+
+
+def _difference(frame: pl.DataFrame, more: str, less: str) -> Mapping[str, str]:
+    """Setting to the mean difference of two on the same days, in points of the bound."""
+    days = ["setting", "seed"]
+    other = frame.filter(pl.col("mechanism") == less).select(*days, other="ratio")
+    both = frame.filter(pl.col("mechanism") == more).join(other, on=days)
+    paired = both.with_columns(lost=pl.col("ratio") - pl.col("other"))
+    return {one: found.text("+.1f", 100) for (one, _), found in by_cell(paired, "lost").items()}
+
+
+def notes(frame: pl.DataFrame) -> list[str]:
+    """What must be said beside the table."""
+    days = frame.unique(["setting", "seed"]).group_by("setting", maintain_order=True).len()
+    return [
+        "welfare / bound, means over "
+        + ", ".join(f"{num} days ({one})" for one, num in sorted(days.iter_rows()))
+        + " ± 95% confidence; what is lost in points of the bound, on the same days",
+    ]
+
+
+FIGURE = Figure(NAME, run, table, notes)
+
+if __name__ == "__main__":
+    main(FIGURE, __doc__)
