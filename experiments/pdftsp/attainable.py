@@ -27,7 +27,6 @@ NAME = "attainable"
 _BURSTY = "bursts"
 SETTINGS = (
     setting(_BURSTY, {"arrivals": "bursty"}),
-    setting("50 bids a slot", {"rate": "50"}),
     setting("80 bids a slot", {"rate": "80"}),
 )
 # Bursts differ so much from day to day that few days say little.
@@ -60,7 +59,7 @@ def _num_days(one: Setting, options: Options) -> int:
 
 
 def _fluid(settings: Sequence[Setting], options: Options, console: Console) -> Mapping[str, float]:
-    jobs = [FluidOf(one, 2 if options.quick else 8) for one in settings]
+    jobs = [FluidOf(one, 2 if options.quick else 4) for one in settings]
     found = run_jobs(
         jobs, options.cache, workers=options.workers, console=console, fresh=options.fresh
     )
