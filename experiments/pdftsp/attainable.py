@@ -10,18 +10,19 @@ Beside them the fluid benchmark, at or above the mean of any policy, and of the 
 By default 21 days in bursts and five even ones, drawn apart from those of other figures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 from rich.console import Console
 
 from auctune.charts.estimates import Panel, estimates_chart
-from harness.jobs import run_jobs
+from auctune.sim.jobs import run_jobs
+from auctune.sim.sweep import Cells, Sweep, intervals, table_of
 from harness.market import Setting, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
 from harness.trials import ATTAINABLE, FORESEEN, LEARNED, FluidOf, Trial, name_of
-from harness.welfare import by_cell, collect, estimates, percent
+from harness.welfare import collect, percent
 
 NAME = "attainable"
 _BURSTY = "bursts"
@@ -48,7 +49,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
         fluid=pl.col("setting").replace_strict(fluid, return_dtype=pl.Float64)
     )
     frame = write_data(frame, options.out, NAME)
-    panel = Panel("welfare / bound", estimates(frame, "ratio"), "dots", ".0%")
+    panel = Panel("welfare / bound", intervals(Sweep(frame).means("ratio"), name_of), "dots", ".0%")
     write_chart(estimates_chart([panel], axis="the day"), options.out, NAME)
     show(console, "What is attainable", table(frame), notes(frame))
     return frame
@@ -68,59 +69,40 @@ def _fluid(settings: Sequence[Setting], options: Options, console: Console) -> M
 
 def table(frame: pl.DataFrame) -> Rows:
     """A column a setting: shares of the bound, and what of the gap is lost by what."""
-    ratios = by_cell(frame, "ratio")
-    settings = list(dict.fromkeys(frame["setting"]))
-    rows = [
-        (name_of(name), *(percent(ratios[one, name]) for one in settings))
-        for name in (LEARNED, ATTAINABLE, FORESEEN)
-    ]
-    own = frame.filter(pl.col("mechanism") == LEARNED)
-    totals = own.group_by("setting").agg(pl.sum("bound"), pl.sum("fluid"), pl.sum("welfare"))
-    sums = {row["setting"]: row for row in totals.iter_rows(named=True)}
-    known = (
-        frame.filter(pl.col("mechanism") == ATTAINABLE).group_by("setting").agg(pl.sum("welfare"))
-    )
-    attained = dict(known.iter_rows())
-    bound = frame.with_columns(mechanism=pl.lit("bound"), ratio=pl.lit(1.0))
-    both = pl.concat([frame, bound.unique(["setting", "seed"])])
-    for what, more, less in (
-        ("lost by not knowing counts", ATTAINABLE, LEARNED),
-        ("lost by not knowing bids", FORESEEN, ATTAINABLE),
-        ("lost by the policy, or more than there is", "bound", FORESEEN),
-    ):
-        lost = _difference(both, more, less)
-        rows.append((what, *(lost[one] for one in settings)))
-    rows.append(
-        (
-            "learned / counts known",
-            *(f"{sums[one]['welfare'] / attained[one]:.3f}" for one in settings),
-        )
-    )
-    rows.append(
-        (
-            "fluid / mean bound",
-            *(f"{sums[one]['fluid'] / sums[one]['bound']:.3f}" for one in settings),
-        )
-    )
-    return Rows(("the day", *settings), tuple(rows))
+    sweep = Sweep(frame)
+    ratios, welfare = sweep.means("ratio"), sweep.means("welfare")
+    by_counts, by_bids = sweep.leads("ratio", ATTAINABLE), sweep.leads("ratio", FORESEEN)
+    fluid = sweep.ratios("fluid", "bound")
 
+    def share(mechanism: str) -> Callable[[str], str]:
+        return lambda one: percent(ratios[one, mechanism])
 
-def _difference(frame: pl.DataFrame, more: str, less: str) -> Mapping[str, str]:
-    """Setting to the mean difference of two on the same days, in points of the bound."""
-    days = ["setting", "seed"]
-    other = frame.filter(pl.col("mechanism") == less).select(*days, other="ratio")
-    both = frame.filter(pl.col("mechanism") == more).join(other, on=days)
-    paired = both.with_columns(lost=pl.col("ratio") - pl.col("other"))
-    return {one: found.text("+.1f", 100) for (one, _), found in by_cell(paired, "lost").items()}
+    def points(cells: Cells, mechanism: str) -> Callable[[str], str]:
+        return lambda one: cells[one, mechanism].text("+.1f", 100)
+
+    def left(one: str) -> str:
+        return f"{100 * (1 - ratios[one, FORESEEN].value):+.1f}"
+
+    lines = {name_of(name): share(name) for name in (LEARNED, ATTAINABLE, FORESEEN)}
+    lines |= {
+        "lost by not knowing the counts": points(by_counts, LEARNED),
+        "lost by not knowing the bids": points(by_bids, ATTAINABLE),
+        "lost by the policy, or above the optimum": left,
+        "learned / counts known": lambda one: (
+            f"{welfare[one, LEARNED].value / welfare[one, ATTAINABLE].value:.3f}"
+        ),
+        "fluid / mean bound": lambda one: fluid[one, LEARNED].text(".3f"),
+    }
+    return table_of("the day", sweep.settings, lines)
 
 
 def notes(frame: pl.DataFrame) -> list[str]:
     """What must be said beside the table."""
     days = frame.unique(["setting", "seed"]).group_by("setting", maintain_order=True).len()
+    counts = ", ".join(f"{num} days ({one})" for one, num in sorted(days.iter_rows()))
     return [
-        "welfare / bound, means over "
-        + ", ".join(f"{num} days ({one})" for one, num in sorted(days.iter_rows()))
-        + " ± 95% confidence; what is lost in points of the bound, on the same days",
+        f"welfare / bound, means over {counts} ± 95% confidence; what is lost in points of the "
+        "bound, on the same days",
     ]
 
 

@@ -1,12 +1,11 @@
 """How welfare depends on the constants of learned prices: each halved and doubled, the others kept.
 
-Differences of welfare over the bound on the same days, in points, with Student's t intervals: on
-days with one day of history, in bursts and even ones, and on a first day in bursts. What needs
-several days of history is left out: `harmonics`, `least_rate`, `max_days`. No constant was chosen
-on these days.
+Differences of welfare over the bound on the same days, in points, with Student's t intervals: in
+bursts with one day of history, and on a busy first day. What needs several days of history is left out: `harmonics`, `least_rate`, `max_days`. No constant was chosen on these
+days.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -16,16 +15,17 @@ from rich.console import Console
 from auctune.auction import Pdftsp, PdftspParams
 from auctune.auction.pricing import LearnedParams
 from auctune.charts.estimates import Interval, Panel, estimates_chart
-from auctune.numerics.estimates import Estimate, mean_of
 from auctune.sim.engine import simulate, warm_up
+from auctune.sim.jobs import run_jobs
 from auctune.sim.metrics import measure
-from harness.jobs import Result, run_jobs
+from auctune.sim.sweep import Sweep, cell_text, table_of
 from harness.market import Setting, draw, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
-from harness.trials import BoundOf
+from harness.trials import CODE, BoundOf
 
 NAME = "learned_sensitivity"
+DEFAULTS = "defaults"
 SETTINGS = (
     setting("bursts", {"arrivals": "bursty"}),
     replace(setting("first day, 80 bids a slot", {"rate": "80"}), before=None),
@@ -50,6 +50,14 @@ class Variant:
     value: Any = None
 
     @property
+    def label(self) -> str:
+        """As data name it."""
+        if not self.constant:
+            return DEFAULTS
+        usual = getattr(LearnedParams(), self.constant)
+        return f"`{self.constant}`: {_text(usual)} → {_text(self.value)}"
+
+    @property
     def params(self) -> LearnedParams:
         return replace(LearnedParams(), **({self.constant: self.value} if self.constant else {}))
 
@@ -63,6 +71,11 @@ class VariantTrial:
     variant: Variant
 
     @property
+    def code(self) -> tuple[str, ...]:
+        """What it runs."""
+        return CODE
+
+    @property
     def cost(self) -> float:
         """Seconds, roughly."""
         return 8.0
@@ -71,7 +84,7 @@ class VariantTrial:
         """The market, the seed and the constants."""
         return {**self.setting.key(), "seed": self.seed, "params": repr(self.variant.params)}
 
-    def run(self) -> Result:
+    def run(self) -> Mapping[str, Any]:
         """Its welfare."""
         day = draw(self.setting, self.seed)
 
@@ -119,76 +132,54 @@ def run(options: Options, console: Console) -> pl.DataFrame:
         {
             "setting": trial.setting.label,
             "seed": trial.seed,
-            "constant": trial.variant.constant,
-            "value": _text(trial.variant.value),
+            "contender": trial.variant.label,
             "ratio": by_job[trial]["welfare"] / by_job[BoundOf(trial.setting, trial.seed)]["value"],
         }
         for trial in trials
     ]
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
-    panel = Panel("welfare / bound, points more", _intervals(frame), "dots", "+.1f")
+    panel = Panel("points lost", _intervals(frame), "dots", "+.1f")
     write_chart(estimates_chart([panel], axis="constant"), options.out, NAME)
     show(console, "Constants of learned prices", table(frame), notes(frame))
     return frame
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(_text(part) for part in value)
-    return "" if value is None else f"{value:g}"
-
-
-def differences(frame: pl.DataFrame) -> dict[tuple[str, str], dict[str, Estimate]]:
-    """(constant, value) and setting to what it has more than the defaults, in points."""
-    days = ["setting", "seed"]
-    usual = frame.filter(pl.col("constant") == "").select(*days, usual="ratio")
-    changed = frame.filter(pl.col("constant") != "").join(usual, on=days, maintain_order="left")
-    more = changed.with_columns(more=100 * (pl.col("ratio") - pl.col("usual")))
-    found: dict[tuple[str, str], dict[str, Estimate]] = {}
-    for key, rows in more.group_by("constant", "value", "setting", maintain_order=True):
-        constant, value, where = (str(part) for part in key)
-        found.setdefault((constant, value), {})[where] = mean_of(rows["more"].to_numpy())
-    return found
+    return ", ".join(_text(part) for part in value) if isinstance(value, tuple) else f"{value:g}"
 
 
 def _intervals(frame: pl.DataFrame) -> list[Interval]:
+    """Each change on the axis, each setting a series."""
     return [
-        Interval(f"{constant} = {value}", where, one.value, one.low, one.high)
-        for (constant, value), by_setting in differences(frame).items()
-        for where, one in by_setting.items()
+        Interval(change, where, 100 * one.value, 100 * one.low, 100 * one.high)
+        for (where, change), one in Sweep(frame).leads("ratio", DEFAULTS).items()
     ]
 
 
 def table(frame: pl.DataFrame) -> Rows:
-    """A row for each constant changed: points of the bound that it has more."""
-    settings = list(dict.fromkeys(frame["setting"]))
-    usual = LearnedParams()
-    rows = [
-        (
-            f"`{constant}`",
-            _text(getattr(usual, constant)),
-            value,
-            *(by_setting[one].text("+.2f") for one in settings),
-        )
-        for (constant, value), by_setting in differences(frame).items()
-    ]
-    return Rows(("constant", "default", "tried", *settings), tuple(rows))
+    """A row a change: by how many points of the bound the defaults have more."""
+    sweep = Sweep(frame)
+    leads = sweep.leads("ratio", DEFAULTS)
+    lines = {
+        change: cell_text(leads, change, "+.2f", 100)
+        for change in sweep.contenders
+        if change != DEFAULTS
+    }
+    return table_of("change", sweep.settings, lines)
 
 
 def notes(frame: pl.DataFrame) -> list[str]:
     """What must be said beside the table."""
-    usual = frame.filter(pl.col("constant") == "").group_by("setting", maintain_order=True)
-    shares = ", ".join(
-        f"{one} {share:.1%}" for one, share in usual.agg(pl.mean("ratio")).iter_rows()
-    )
-    every = [one for found in differences(frame).values() for one in found.values()]
-    better, worse = sum(one.low > 0 for one in every), sum(one.high < 0 for one in every)
+    sweep = Sweep(frame)
+    usual, leads = sweep.means("ratio"), sweep.leads("ratio", DEFAULTS).values()
+    shares = ", ".join(f"{one} {usual[one, DEFAULTS].value:.1%}" for one in sweep.settings)
+    better, worse = sum(one.high < 0 for one in leads), sum(one.low > 0 for one in leads)
     return [
-        "points of welfare / bound more than with the defaults, means of "
-        f"{frame['seed'].n_unique()} days of each kind ± 95% confidence, the same days for all",
+        "points of welfare / bound that the defaults have more, means of "
+        f"{frame['seed'].n_unique()} days of each kind ± 95% confidence, the same days for all; "
         f"the defaults have {shares}",
-        f"of {len(every)} differences {better} are above 0 and {worse} below 0 beyond their "
-        f"intervals, where {0.025 * len(every):.1f} of each are to be expected by chance",
+        f"of {len(leads)} changes {better} are better and {worse} worse beyond their intervals, "
+        f"where {0.025 * len(leads):.1f} of each are to be expected by chance",
     ]
 
 
