@@ -1,8 +1,8 @@
 """How welfare depends on the constants of learned prices: each halved and doubled, the others kept.
 
 Differences of welfare over the bound on the same days, in points, with Student's t intervals: in
-bursts with one day of history, and on a busy first day. What needs several days of history is left out: `harmonics`, `least_rate`, `max_days`. No constant was chosen on these
-days.
+bursts with one day of history, and on a busy first day. What needs several days of history is left
+out: `harmonics`, `least_rate`, `max_days`. No constant was chosen on these days.
 """
 
 from collections.abc import Iterator, Mapping
