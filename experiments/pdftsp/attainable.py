@@ -7,7 +7,7 @@ is luck, which nobody knows in advance: the bound has it too. What is left is th
 decides one by one with prices of a few steps, and the bound, which does not pack tasks into nodes.
 Beside them the fluid benchmark, at or above the mean of any policy, and of the bound.
 
-By default 21 days in bursts and five even ones, drawn apart from those of other figures.
+By default 21 days in bursts and five even ones, the first of them those of other figures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from auctune.charts.estimates import Panel, estimates_chart
 from auctune.sim.jobs import run_jobs
-from auctune.sim.sweep import Cells, Sweep, intervals, table_of
+from auctune.sim.sweep import Cells, Sweep, cell_text, intervals, table_of
 from harness.market import Setting, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
@@ -91,7 +91,7 @@ def table(frame: pl.DataFrame) -> Rows:
         "learned / counts known": lambda one: (
             f"{welfare[one, LEARNED].value / welfare[one, ATTAINABLE].value:.3f}"
         ),
-        "fluid / mean bound": lambda one: fluid[one, LEARNED].text(".3f"),
+        "fluid / mean bound": cell_text(fluid, LEARNED, ".3f"),
     }
     return table_of("the day", sweep.settings, lines)
 
