@@ -106,10 +106,11 @@ def read_finite(saved: Saved, name: str, shape: tuple[int, ...] = ()) -> "NDArra
     """
     import numpy as np
 
-    array = np.asarray(saved[name]) if shape == () else read_array(saved, name, shape)
-    if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        what = "a finite number" if shape == () else f"finite numbers of shape {shape}"
-        raise InputError(f"snapshot.{name}", "is not finite numbers", what)
+    array = read_array(saved, name, shape) if shape else np.asarray(saved[name])
+    if array.shape != shape:
+        raise InputError(f"snapshot.{name}", f"has shape {array.shape}", "a number")
+    if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise InputError(f"snapshot.{name}", "is not finite", "finite numbers")
     return array
 
 
