@@ -7,7 +7,7 @@ from auctune.auction.ledger import CapacityLedger
 from auctune.auction.market_ops import CellMarket
 from auctune.auction.params import PdftspParams
 from auctune.auction.plan import Plan, price_plan, read_plan
-from auctune.auction.pricing import BidEvidence, make_pricing
+from auctune.auction.pricing import BidEvidence, LearnedParams, make_pricing
 from auctune.auction.search import ScheduleSearch
 from auctune.auction.search.problem import Request
 from auctune.domain import (
@@ -36,14 +36,19 @@ class PricedMarket(CellMarket):
         ledger: the cells.
         params: how schedules are priced and searched, and what is charged.
         history: bids of earlier days, for `pricing: learned`.
+        learned: its constants; none: the usual ones.
     """
 
     def __init__(
-        self, ledger: CapacityLedger, params: PdftspParams, history: Sequence[Sequence[Task]]
+        self,
+        ledger: CapacityLedger,
+        params: PdftspParams,
+        history: Sequence[Sequence[Task]],
+        learned: LearnedParams | None = None,
     ) -> None:
         super().__init__(ledger)
         self.params = params
-        self.pricing = make_pricing(ledger, params, history)
+        self.pricing = make_pricing(ledger, params, history, learned)
         self._evidence = BidEvidence(max(1, round(_RECENT_SECONDS / ledger.cluster.slot_seconds)))
         self._is_critical = params.payment == "critical"
         self._is_masked = params.capacity == "masked"

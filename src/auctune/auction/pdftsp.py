@@ -18,6 +18,7 @@ from auctune.auction.horizon import Shift
 from auctune.auction.ledger import CapacityLedger
 from auctune.auction.menu import PricedMarket, to_price
 from auctune.auction.params import PdftspParams
+from auctune.auction.pricing import LearnedParams
 from auctune.auction.search import BestSchedule
 from auctune.auction.search.problem import Request
 from auctune.domain import (
@@ -45,6 +46,7 @@ class Pdftsp(PricedMarket):
             its first window, and a task's own operating costs are those of the slots from its
             arrival on.
         history: bids of earlier days, for `pricing: learned`.
+        learned: its constants.
     """
 
     def __init__(
@@ -54,11 +56,12 @@ class Pdftsp(PricedMarket):
         *,
         energy: EnergyForecast | None = None,
         history: Sequence[Sequence[Task]] = (),
+        learned: LearnedParams | None = None,
     ) -> None:
         params = params or PdftspParams()
         ledger = CapacityLedger(cluster, prune=params.pricing != "paper", energy=energy)
         # Line 1: prices begin at 0, or at what is known of demand.
-        super().__init__(ledger, params, history)
+        super().__init__(ledger, params, history, learned)
         # The latest slot at whose beginning prices were updated.
         self._last_update = -1
 

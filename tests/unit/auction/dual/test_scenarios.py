@@ -36,7 +36,9 @@ def descended(num_steps: int, num_rows: int = 6) -> tuple[Supply, Floats, Floats
     shape = (2, *supply.compute.shape)
     lam, phi = np.full(shape, usual_prices(COLUMNS)[0]), np.zeros(shape)
     shares = np.maximum(0.3 / np.arange(1, num_steps + 1), 0.01)
-    descend_scenarios(supply, scenarios(), lam, phi, num_rows=num_rows, shares=shares)
+    descend_scenarios(
+        supply, scenarios(), lam, phi, num_rows=num_rows, shares=shares, least_supply=0.05
+    )
     return supply, lam, phi
 
 
@@ -59,7 +61,8 @@ def test_a_bid_of_0_that_a_node_type_cannot_hold_moves_no_price() -> None:
     for weights in (WEIGHTS, WEIGHTS * (ROWS > 0)):
         one = scenarios()._replace(pool=pool, weights=weights)
         lam, phi = np.full((2, *supply.compute.shape), 0.1), np.zeros((2, *supply.compute.shape))
-        descend_scenarios(supply, one, lam, phi, num_rows=6, shares=np.array([0.01]))
+        steps = np.array([0.01])
+        descend_scenarios(supply, one, lam, phi, num_rows=6, shares=steps, least_supply=0.05)
         prices.append(lam)
     assert np.array_equal(prices[0], prices[1])
 
