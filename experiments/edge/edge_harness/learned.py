@@ -9,6 +9,8 @@ around it (Poisson), each a bid of theirs. No draw depends on the bid being pric
                         drawn days can have, V(free) - V(free less its plan). V is a restricted
                         master: plans that Eris would offer to the drawn jobs, one of each job at
                         most, chosen by HiGHS
+
+`promised_welfare` draws nothing: Eris, which promises a finish and not cells.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,16 +20,28 @@ import numpy as np
 
 from auctune.edge import (
     ByDuration,
+    EdgeCommitment,
+    EdgeDecision,
     EdgeJob,
     EdgeLedger,
     EdgeMarket,
+    EdgeOffered,
     EdgePlan,
     EdgePrices,
     EdgePricing,
+    EdgeReplanned,
+    Eris,
+    first_violation,
 )
 from auctune.edge.offline.optimum import add_pooled_job
-from auctune.edge.offline.program import ProgramBuilder
-from auctune.edge.replan import best_rest, data_left
+from auctune.edge.offline.program import (
+    ProgramBuilder,
+    add_job,
+    limits_of,
+    read_job,
+    shared_rows,
+)
+from auctune.edge.replan import data_left
 from auctune.edge.search import offers
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.highs import Program, SolveOptions, solve
@@ -130,23 +144,6 @@ def _multipliers(ledger: EdgeLedger, jobs: Sequence[EdgeJob]) -> tuple[Floats, F
     return np.abs(duals[traffic]), np.abs(duals[np.array(kinds)])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Running:
-    job: EdgeJob
-    plan: EdgePlan
-    promised: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Line:
-    """A choice of a job: its plan, the market with it, and the jobs that go on by other plans."""
-
-    finish: int
-    plan: EdgePlan
-    after: EdgeLedger
-    running: list[_Running]
-
-
 def displacement_welfare(
     market: EdgeMarket,
     jobs: Sequence[EdgeJob],
@@ -154,8 +151,6 @@ def displacement_welfare(
     pricing: EdgePricing,
     scenarios: int,
     average: Callable[..., Floats] = np.mean,
-    *,
-    finish_only: bool = False,
 ) -> float:
     """Return the welfare where each line of a menu costs what its plan displaces.
 
@@ -166,77 +161,35 @@ def displacement_welfare(
         pricing: by which plans are made.
         scenarios: how many at each bid.
         average: over scenarios, as `np.mean`.
-        finish_only: whether a job is promised its finish and not its cells: each line may move what
-            runs within its promised finishes.
     """
-    ledger, running, welfare = EdgeLedger(market), list[_Running](), 0.0
+    ledger, welfare = EdgeLedger(market), 0.0
     for job in jobs:
-        lines = list(_lines(ledger, running, pricing, job, finish_only=finish_only))
-        if not lines:
+        plans = [plan for plan, _, _ in _menu(ledger, pricing, job)]
+        if not plans:
             continue
-        displaced = [_displaced(ledger, lines, pricing, day) for day in days.draw(job, scenarios)]
-        gains = np.array([job.value(line.finish) for line in lines])
+        ledgers = [ledger]
+        for plan in plans:
+            ledgers.append(ledger.copy())
+            ledgers[-1].take(job, plan)
+        displaced = [_displaced(ledgers, pricing, day) for day in days.draw(job, scenarios)]
+        gains = np.array([job.value(plan.finish) for plan in plans])
         gains -= np.maximum(average(np.array(displaced), axis=0), 0.0)
         best = int(np.argmax(gains))
         if gains[best] > 0:
-            line = lines[best]
-            ledger = line.after
-            running = [*line.running, _Running(job, line.plan, line.finish)]
-            welfare += job.value(line.finish)
+            ledger.take(job, plans[best])
+            welfare += job.value(plans[best].finish)
     return welfare
 
 
-def _lines(
-    ledger: EdgeLedger,
-    running: list[_Running],
-    pricing: EdgePricing,
-    job: EdgeJob,
-    *,
-    finish_only: bool,
-) -> Iterator[_Line]:
-    """The menu in what is left; then, if what runs may move, that of a market without it."""
-    now = job.arrival
-    for plan in _plans(ledger, pricing, job):
-        after = ledger.copy()
-        after.take(job, plan)
-        yield _Line(plan.finish, plan, after, running)
-    active = [one for one in running if one.plan.finish >= now]
-    if not finish_only or not active:
-        return
-    without = ledger.copy()
-    for one in active:
-        without.give_back(one.job, one.plan.since(now))
-    for plan in _plans(without, pricing, job):
-        after = without.copy()
-        after.take(job, plan)
-        moved = _moved(after, pricing, active, now)
-        if moved is not None:
-            yield _Line(plan.finish, plan, after, moved)
-
-
-def _moved(
-    ledger: EdgeLedger, pricing: EdgePricing, active: list[_Running], now: int
-) -> list[_Running] | None:
-    """Book the rest of each job anew, the earliest promise first; None if one would be late."""
-    found = []
-    for one in sorted(active, key=lambda one: (one.promised, one.job.id)):
-        # With no worth the cheapest of all plans within the promise is the best one.
-        worthless = replace(one.job, utility=ByDuration((0.0,)))
-        data = data_left(ledger, one.job, one.plan, now)
-        rest = best_rest(ledger, pricing, worthless, data, now, one.promised)
-        if rest is None:
-            return None
-        ledger.take(one.job, rest)
-        whole = EdgePlan((*one.plan.before(now).slots, *rest.slots))
-        found.append(_Running(one.job, whole, one.promised))
-    return found
-
-
-def _plans(ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob) -> Iterator[EdgePlan]:
+def _menu(
+    ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob
+) -> Iterator[tuple[EdgePlan, float, float]]:
+    """Plans, their worth and their cost, while they are worth anything."""
     for offer in offers(ledger, pricing, job, job.arrival):
-        if job.value(offer.finish) < _LEAST_WORTH * job.value(job.arrival):
+        value = job.value(offer.finish)
+        if value < _LEAST_WORTH * job.value(job.arrival):
             break
-        yield offer.plan(ledger, job)
+        yield offer.plan(ledger, job), value, offer.cost
 
 
 # Plans of each drawn job, by what they take; of equal ones one is kept.
@@ -244,14 +197,13 @@ _Columns = dict[str, dict[bytes, tuple[float, Floats]]]
 
 
 def _displaced(
-    ledger: EdgeLedger, lines: Sequence[_Line], pricing: EdgePricing, day: Sequence[EdgeJob]
+    ledgers: Sequence[EdgeLedger], pricing: EdgePricing, day: Sequence[EdgeJob]
 ) -> list[float]:
-    """Return by how much each line lowers the welfare that a day can have."""
+    """Return by how much a day can have less welfare in each market than in the first one."""
     columns: _Columns = {}
-    ledgers = [ledger, *(line.after for line in lines)]
     sold = []
-    for one in ledgers:
-        later = one.copy()
+    for ledger in ledgers:
+        later = ledger.copy()
         sold.append(sum(_sell(later, pricing, job, columns) for job in day))
     # Where selling one after the other does better than the columns, it is a solution too.
     most = [max(found, _master(columns, one)) for found, one in zip(sold, ledgers, strict=True)]
@@ -262,19 +214,15 @@ def _sell(
     ledger: EdgeLedger, pricing: EdgePricing, job: EdgeJob, columns: _Columns | None
 ) -> float:
     """Book the choice of a job at its arrival, return its worth, and collect its menu."""
-    best, most, free = None, 0.0, EdgeLedger(ledger.market)
-    for offer in offers(ledger, pricing, job, job.arrival):
-        value = job.value(offer.finish)
-        if value < _LEAST_WORTH * job.value(job.arrival):
-            break
-        plan = offer.plan(ledger, job)
+    best, most, empty = None, 0.0, EdgeLedger(ledger.market)
+    for plan, value, cost in _menu(ledger, pricing, job):
         if columns is not None:
-            free.take(job, plan)
-            use = np.concatenate((free.used.ravel(), free.traffic))
-            free.give_back(job, plan)
+            empty.take(job, plan)
+            use = np.concatenate((empty.used.ravel(), empty.traffic))
+            empty.give_back(job, plan)
             columns.setdefault(job.id, {})[use.tobytes()] = value, use
-        if value - offer.cost > most:
-            best, most = plan, value - offer.cost
+        if value - cost > most:
+            best, most = plan, value - cost
     if best is None:
         return 0.0
     ledger.take(job, best)
@@ -316,3 +264,98 @@ def _master(columns: _Columns, ledger: EdgeLedger) -> float:
     objective = solve(program).objective
     assert objective is not None
     return objective
+
+
+def promised_welfare(
+    market: EdgeMarket, jobs: Sequence[EdgeJob], history: Sequence[EdgeJob], time_limit: float
+) -> float:
+    """Return the welfare of Eris where what runs moves within its promised finishes.
+
+    A bid that would finish earlier in an empty market has one line more: the earliest finish that
+    an integer program of all that runs finds for it, at the price of the earliest line of its menu.
+
+    Args:
+        market: the supply, empty.
+        jobs: bids by arrival.
+        history: bids of a day before.
+        time_limit: seconds for HiGHS at a bid.
+    """
+    eris, empty = Eris(market, history=history), EdgeLedger(market)
+    running, welfare = list[EdgeCommitment](), 0.0
+    for job in jobs:
+        now = job.arrival
+        running = [one for one in running if one.plan.finish >= now]
+        decision, moved = eris.preview(job, now), None
+        soonest = next(iter(offers(empty, eris.pricing, job, now)), None)
+        line = next(iter(eris.quote(job, now).lines), None)
+        if soonest and line and line.finish > soonest.finish:
+            moved = _earlier(eris.ledger, running, job, line.finish, time_limit)
+        if line and moved:
+            *others, own = moved
+            value = job.value(own.plan.finish)
+            surplus = value - float(line.price)
+            if surplus > (decision.surplus or 0.0):
+                decision = EdgeDecision(
+                    job.id,
+                    admitted=True,
+                    payment=line.price,
+                    plan=own.plan,
+                    utility=value,
+                    surplus=surplus,
+                )
+                for one in running:
+                    eris.apply(EdgeReplanned(one.job, now, one.plan.since(now), None))
+                for one in others:
+                    eris.apply(EdgeReplanned(one.job, now, EdgePlan(()), one.plan.since(now)))
+                running = others
+        eris.apply(EdgeOffered(job, decision, now))
+        if decision.plan is not None:
+            running.append(EdgeCommitment(job, decision.plan))
+            welfare += decision.utility or 0.0
+    return welfare
+
+
+def _earlier(
+    ledger: EdgeLedger,
+    running: Sequence[EdgeCommitment],
+    job: EdgeJob,
+    last: int,
+    time_limit: float,
+) -> list[EdgeCommitment] | None:
+    """Plans of what runs, within its finishes, and of a job before `last`; None if none is found.
+
+    What runs has the finish of its plan as its promise: plans never finish later, be they replaced.
+    """
+    now, without = job.arrival, ledger.copy()
+    for one in running:
+        without.give_back(one.job, one.plan.since(now))
+    builder = ProgramBuilder()
+    rows = shared_rows(builder, without)
+    # Each that runs is worth more than all that an earlier finish can be.
+    kept = float(last - now + 2)
+    rests = []
+    for one in running:
+        data = data_left(ledger, one.job, one.plan, now)
+        chunks = dict(zip(ledger.market.site_ids, data.tolist(), strict=True))
+        values = ByDuration((kept,) * (one.plan.finish - now + 1))
+        rests.append(replace(one.job, arrival=now, chunks=chunks, utility=values))
+    steps = ByDuration(tuple(float(steps) for steps in range(last - now + 1, 0, -1)))
+    finishes = [*(one.plan.finish for one in running), last]
+    planned = [*rests, replace(job, utility=steps)]
+    columns = [
+        add_job(builder, rows, without, one, limits_of(without, one), finish)
+        for one, finish in zip(planned, finishes, strict=True)
+    ]
+    primal = solve(builder.build(), SolveOptions(time_limit=time_limit)).primal
+    if primal is None:
+        return None
+    found = []
+    past = [*(one.plan.before(now).slots for one in running), ()]
+    whole = [*(one.job for one in running), job]
+    for rest, its, before, owner in zip(planned, columns, past, whole, strict=True):
+        plan = read_job(without, rest, its, primal)
+        if plan is None or first_violation(rest, plan, without) is not None:
+            return None
+        without.take(rest, plan)
+        found.append(EdgeCommitment(owner, EdgePlan((*before, *plan.slots))))
+    return found if found[-1].plan.finish < last else None
