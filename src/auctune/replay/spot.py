@@ -52,7 +52,7 @@ from auctune.sim.spot.trials import widest_horizon
 from auctune.spot import Policy, SpotJob, SpotMarket, play
 from auctune.spot.forecasts import ForecastTable, stack_forecasts
 from auctune.spot.policy import IDLE, PolicyRun, SpotObservation, SpotOutcome
-from auctune.spot.terms import value_of_finish
+from auctune.spot.value import value_of_finish
 
 # Costs are sums of many floats.
 _SLACK = 1e-9

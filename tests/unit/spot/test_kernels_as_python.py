@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from auctune.spot import Ahap, Policy, SpotJob, default_pool, offline_optimum, play_batch
+from auctune.spot.account import job_constants
 from auctune.spot.batch import kernel as batch_kernel
 from auctune.spot.batch import play as batch_play
 from auctune.spot.policies import (
@@ -18,7 +19,6 @@ from auctune.spot.policies import (
     baselines,
     robust,
 )
-from auctune.spot.terms import job_constants
 from auctune.spot.window import expectation, limits, program, table
 from support.kernels import plain
 from support.spot_cases import perfect

@@ -7,6 +7,8 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
+from auctune.spot.account import JobConstants, counted_progress, remaining_work, run_slot, state_of
+from auctune.spot.deadline import is_ahead, line_code
 from auctune.spot.policies import (
     Ahanp,
     Ahap,
@@ -23,23 +25,7 @@ from auctune.spot.policies.baselines import (
     uniform,
 )
 from auctune.spot.policy import Policy
-from auctune.spot.terms import (
-    UNCHANGED,
-    JobConstants,
-    change,
-    counted_progress,
-    end_slot,
-    is_ahead,
-    line_code,
-    owed_by_on_demand,
-    remaining_work,
-    start_instances,
-    state_of,
-    termination_cost,
-    termination_slots,
-    value_at,
-    work_while_starting,
-)
+from auctune.spot.value import overtime_slots, value_at
 from auctune.spot.window.program import WindowScratch, fill_window, follow, window_end
 from auctune.spot.window.table import units_done
 
@@ -264,30 +250,21 @@ def decide(
 
 
 @kernel
-def run_slot(
+def take_slot(
     terms: JobConstants, pool: Pool, m: int, slot: int, price: float, on_demand: int, spot: int
 ) -> None:
     """Pay for a slot and work it off."""
-    count, held = on_demand + spot, (on_demand, spot)
-    if count > 0:
-        rest = terms.workload - pool.progress[m]
-        if terms.by_instance:
-            before = (0, 0)
-            if slot > 0:
-                before = (pool.held[m, slot - 1, 0], pool.held[m, slot - 1, 1])
-            start_instances(terms, pool.starting[m], before, held)
-            work, finish = work_while_starting(terms, pool.starting[m], held, rest)
-        else:
-            row = change(count, total_before(pool, m, slot))
-            work = terms.work[row, count]
-            finish = min(1.0 - terms.share[row] + rest / terms.work[UNCHANGED, count], 1.0)
+    last = (0, 0)
+    if slot > 0:
+        last = (pool.held[m, slot - 1, 0], pool.held[m, slot - 1, 1])
+    rest = terms.workload - pool.progress[m]
+    work, _, finish, pool.owed[m] = run_slot(terms, pool.starting[m], last, (on_demand, spot), rest)
+    pool.held[m, slot, 0], pool.held[m, slot, 1] = on_demand, spot
+    if on_demand + spot > 0:
         pool.progress[m] += work
         pool.slot_cost[m] += on_demand * terms.on_demand_price + spot * price
         if remaining_work(terms, pool.progress[m]) == 0.0:
             pool.finish[m] = slot + finish
-    if terms.by_instance:
-        pool.owed[m] = end_slot(pool.starting[m], held)
-    pool.held[m, slot, 0], pool.held[m, slot, 1] = on_demand, spot
 
 
 @kernel
@@ -313,13 +290,11 @@ def play_pool(
         for m in range(len(codes.kind)):
             if pool.finish[m] < 0:
                 on_demand, spot = decide(terms, seen, codes, pool, m, slot)
-                run_slot(terms, pool, m, slot, seen.price[slot], on_demand, spot)
+                take_slot(terms, pool, m, slot, seen.price[slot], on_demand, spot)
     for m in range(len(codes.kind)):
-        rest, on_demand = remaining_work(terms, pool.progress[m]), 0
-        if rest > 0 and terms.by_instance:
-            on_demand = pool.held[m, terms.num_slots - 1, 0]
-            rest += owed_by_on_demand(terms, pool.starting[m], on_demand)
+        on_demand = pool.held[m, terms.num_slots - 1, 0]
+        slots = overtime_slots(terms, pool.starting[m], pool.progress[m], on_demand)
         if pool.finish[m] < 0:
-            pool.finish[m] = terms.num_slots + termination_slots(terms, rest, on_demand)
+            pool.finish[m] = terms.num_slots + slots
         value[m] = value_at(terms, pool.finish[m])
-        cost[m] = pool.slot_cost[m] + termination_cost(terms, rest, on_demand)
+        cost[m] = pool.slot_cost[m] + terms.on_demand_price * terms.n_max * slots

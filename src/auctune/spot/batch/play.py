@@ -9,6 +9,7 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.numerics.arrays import Floats, Ints
+from auctune.spot.account import JobConstants, job_constants
 from auctune.spot.batch.kernel import (
     Codes,
     Pool,
@@ -23,7 +24,6 @@ from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import play
 from auctune.spot.policy import Policy
-from auctune.spot.terms import JobConstants, job_constants
 from auctune.spot.window.program import make_scratch
 
 
