@@ -20,11 +20,12 @@ from rich.table import Table
 
 from auctune.charts.curves import series_chart
 from auctune.charts.render import to_svg
+from auctune.numerics.goodness_of_fit import GoodnessOfFit
 from auctune.numerics.rng import stream
 from auctune.sim.traces import JobLog, read_job_log
 from auctune.sim.traces.job_log import DAY_SECONDS
 from auctune.sim.workloads.arrivals import BurstyArrivals, BurstyParams
-from auctune.sim.workloads.bursty_fit import SLOT_SECONDS, FitParams, GoodnessOfFit, compare, fit
+from auctune.sim.workloads.bursty_fit import SLOT_SECONDS, FitParams, compare_with_log, fit
 
 LADDER = (60.0, 180.0, 600.0, 1800.0, 7200.0, 43_200.0)
 PROCESSES: Mapping[str, FitParams] = {
@@ -47,7 +48,7 @@ def main() -> None:
     log = read_job_log(args.log)
     log = log.window(args.start_day, args.days or log.num_days - args.start_day)
     fitted = {name: fit(log, params) for name, params in PROCESSES.items()}
-    show({name: compare(log, process, runs=args.runs) for name, process in fitted.items()})
+    show({name: compare_with_log(log, process, runs=args.runs) for name, process in fitted.items()})
     print(fitted["bursts and waves"])
     if args.svg:
         args.svg.write_text(chart(log, fitted, args.svg_days), encoding="utf-8")
@@ -61,7 +62,7 @@ def show(fits: Mapping[str, tuple[GoodnessOfFit, ...]]) -> None:
         table.add_column(heading, justify="right")
     for rows in zip(*fits.values(), strict=True):
         cells = [f"{row.mean:,.2f} ({row.low:,.2f} to {row.high:,.2f})" for row in rows]
-        table.add_row(rows[0].figure, f"{rows[0].log:,.2f}", *cells)
+        table.add_row(rows[0].figure, f"{rows[0].observed:,.2f}", *cells)
     Console(width=160).print(table)
 
 

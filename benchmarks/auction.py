@@ -20,8 +20,8 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from auctune import registry
 from auctune.domain import Admission, Task
+from auctune.registry import mechanisms
 from auctune.sim.engine import Answers, simulate, warm_up
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import SimulationReport, measure
@@ -69,7 +69,7 @@ def play(
             learning += start - before
         return Answers(decisions, learning)
 
-    mechanism = registry.build(name, instance.cluster)
+    mechanism = mechanisms.build(name, instance.cluster)
     result = simulate(instance, mechanism, decide=None if mechanism.by_slot else timed)
     return measure(result), sum(result.decision_seconds)
 
@@ -93,7 +93,7 @@ def times_table(runs: int) -> Table:
     for cluster, nodes in CLUSTERS.items():
         instance = make_instance(replace(DAY, nodes=nodes))
         for mechanism in ("pdftsp", "eft"):
-            warm_up(instance, partial(registry.build, mechanism, instance.cluster))
+            warm_up(instance, partial(mechanisms.build, mechanism, instance.cluster))
             for name, clock, num_runs in (
                 ("wall", time.perf_counter, runs),
                 ("CPU", time.thread_time, 1),
@@ -114,7 +114,7 @@ def times_table(runs: int) -> Table:
 
 
 def welfare_table() -> Table:
-    names = registry.mechanism_names()
+    names = mechanisms.mechanism_names()
     table = Table("setting", *names, "pdftsp / eft", "pdftsp / ntm", title="Welfare of a day")
     for setting, params in SETTINGS.items():
         instance = make_instance(params)

@@ -19,7 +19,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from auctune.device_profile import Mix
+from auctune.files.device_profile import Mix
 from auctune.train.base import Base, load_base
 from auctune.train.cost_model import (
     RoundCost,

@@ -33,7 +33,8 @@ from auctune.edge import (
 )
 from auctune.edge.search import offers
 from auctune.numerics.rng import stream
-from auctune.sim.edge.comparison import bound_of, parse_player, play
+from auctune.registry.policies import EDGE_PLAYERS
+from auctune.sim.edge.comparison import bound_of, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance, paper_testbed
 
@@ -58,8 +59,8 @@ def speed_table(_seeds: range, _limit: float) -> Table:
     for slots in (150, 20):
         instance = make_instance(EdgeSetting(chunks=500, arrival_slots=slots))
         for label in ERIS:
-            play(label, parse_player(label), instance)
-            seconds = play(label, parse_player(label), instance).seconds
+            play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance)
+            seconds = play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance).seconds
             p50, p99 = np.quantile(seconds, (0.5, 0.99)) * 1e3
             table.add_row(
                 label, f"{slots} slots", f"{p50:.1f}", f"{p99:.1f}", f"{max(seconds) * 1e3:.1f}"
@@ -147,7 +148,9 @@ def instances(setting: str, seeds: range) -> list[EdgeInstance]:
 
 
 def welfare_of(label: str, played: Sequence[EdgeInstance]) -> list[float]:
-    return [play(label, parse_player(label), instance).welfare for instance in played]
+    return [
+        play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance).welfare for instance in played
+    ]
 
 
 def welfare_table(seeds: range, limit: float) -> Table:

@@ -22,7 +22,6 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from auctune.device_profile import Profile, job_token_cost, read_profile
 from auctune.domain.data_size import DataSize
 from auctune.domain.generation import AnswerEnd, GenerationRequest, SamplingParams
 from auctune.engine.base_place import base_cache
@@ -46,6 +45,7 @@ from auctune.engine.runtime.local import LocalLauncher
 from auctune.engine.runtime.nodes import NodeSettings, node_workers
 from auctune.engine.runtime.supervisor import Executor
 from auctune.engine.unix_time import unix_time
+from auctune.files.device_profile import Profile, job_token_cost, read_profile
 from auctune.train.adapter_files import write_record
 from auctune.train.base import Base, load_base
 from auctune.train.export import ExportError, export_adapter

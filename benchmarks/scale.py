@@ -29,8 +29,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from auctune import registry
 from auctune.charts import Growth, growth_chart, to_png, to_svg
+from auctune.registry import mechanisms
 from auctune.sim.engine import simulate, warm_up
 from auctune.sim.instance import Instance
 from auctune.sim.stream.run import DecisionParts, run_stream
@@ -57,10 +57,10 @@ def measure_week(tasks: Path) -> dict[str, Any]:
     first = next(stream_tasks(tasks, market.cluster))
     warm_up(
         replace(market, tasks=(first,)),
-        lambda: registry.build("pdftsp", market.cluster, SETTINGS),
+        lambda: mechanisms.build("pdftsp", market.cluster, SETTINGS),
     )
     folder = tasks.with_name(f"decisions-{tasks.name}")
-    mechanism = registry.build("pdftsp", market.cluster, SETTINGS)
+    mechanism = mechanisms.build("pdftsp", market.cluster, SETTINGS)
     start, cpu_start = time.perf_counter(), time.process_time()
     with DecisionParts(folder) as parts:
         report = run_stream(market, stream_tasks(tasks, market.cluster), mechanism, parts)
@@ -134,10 +134,10 @@ def week_table(quick: bool) -> Table:
 
 def mean_seconds(instance: Instance, runs: int) -> float:
     """Return the mean time per decision; the median over runs."""
-    warm_up(instance, lambda: registry.build("pdftsp", instance.cluster, SETTINGS))
+    warm_up(instance, lambda: mechanisms.build("pdftsp", instance.cluster, SETTINGS))
     means = []
     for _ in range(runs):
-        result = simulate(instance, registry.build("pdftsp", instance.cluster, SETTINGS))
+        result = simulate(instance, mechanisms.build("pdftsp", instance.cluster, SETTINGS))
         means.append(statistics.fmean(result.decision_seconds))
     return statistics.median(means)
 

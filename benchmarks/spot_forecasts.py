@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auctune.numerics.rng import stream
+from auctune.sim.spot.accuracy import Accuracy, measure_accuracy
 from auctune.sim.spot.forecasts import forecasts_of_job, market_forecasts
-from auctune.sim.spot.statistics import Accuracy, measure_accuracy
 from auctune.sim.spot.trials import CAP, benchmark_markets, draw_starts
 from auctune.spot import (
     OnDemandOnly,

@@ -18,22 +18,16 @@ from auctune.charts.curves import series_chart
 from auctune.charts.render import to_svg
 from auctune.charts.spot import Band, goodness_of_fit_chart
 from auctune.numerics.arrays import Floats, Ints
+from auctune.numerics.goodness_of_fit import GoodnessOfFit, autocorrelation, compare
 from auctune.sim.spot.generator import (
     CountParams,
     PriceParams,
-    autocorrelation,
     fit_counts,
     fit_prices,
     generate_counts,
     generate_prices,
 )
-from auctune.sim.spot.statistics import (
-    GoodnessOfFit,
-    compare,
-    count_figures,
-    price_figures,
-    run_lengths,
-)
+from auctune.sim.spot.series_figures import count_figures, price_figures, run_lengths
 from auctune.sim.spot.trace import (
     ON_DEMAND_V100,
     in_units,
@@ -83,10 +77,8 @@ def read_prices(folder: Path) -> list[Floats]:
 def compare_counts(records: list[Ints], params: CountParams) -> Sequence[GoodnessOfFit]:
     (record,) = records
 
-    def figures(seed: int) -> dict[str, float]:
-        return count_figures(generate_counts(params, len(record), seed, SLOT), CAP)
-
-    return compare(count_figures(record, CAP), figures, RUNS)
+    made = [generate_counts(params, len(record), seed, SLOT) for seed in range(RUNS)]
+    return compare(count_figures(record, CAP), [count_figures(counts, CAP) for counts in made])
 
 
 def compare_prices(records: list[Floats], params: PriceParams) -> Sequence[GoodnessOfFit]:
@@ -94,10 +86,8 @@ def compare_prices(records: list[Floats], params: PriceParams) -> Sequence[Goodn
     each = [price_figures(price) for price in records]
     means = {name: float(np.mean([figures[name] for figures in each])) for name in each[0]}
 
-    def figures(seed: int) -> dict[str, float]:
-        return price_figures(generate_prices(params, len(records[0]), seed, SLOT))
-
-    return compare(means, figures, RUNS)
+    made = [generate_prices(params, len(records[0]), seed, SLOT) for seed in range(RUNS)]
+    return compare(means, [price_figures(prices) for prices in made])
 
 
 def print_halves(
@@ -117,7 +107,7 @@ def print_rows(title: str, rows: Sequence[GoodnessOfFit]) -> None:
     print("| figure | record | synthetic, mean | middle 80% | within |")
     print("| --- | --- | --- | --- | --- |")
     for row in rows:
-        shown = f"{row.record:.4g} | {row.mean:.4g} | {row.low:.4g} to {row.high:.4g}"
+        shown = f"{row.observed:.4g} | {row.mean:.4g} | {row.low:.4g} to {row.high:.4g}"
         print(f"| {row.figure} | {shown} | {'yes' if row.within else 'no'} |")
     print()
 

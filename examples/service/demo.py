@@ -29,7 +29,7 @@ from typing import Any
 from auctune.cli._support.tables import make_table, print_table
 from auctune.client import Client, Job, resolve_endpoint
 from auctune.client.transport import Transport
-from auctune.device_profile import Profile, read_profile
+from auctune.files.device_profile import Profile, read_profile
 from auctune.service.config.generator import to_toml
 from auctune.service.config.models import read_config
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig, divide_cores, usable_cores

@@ -27,11 +27,11 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from auctune.atomic_files import replace_durably, write_atomically
 from auctune.domain import InputError, parse_money
 from auctune.domain.dataset import RowKind
 from auctune.engine.file_lock import lock_file
 from auctune.engine.vendors import RepairParams, RepairVendor
+from auctune.files.atomic import replace_durably, write_atomically
 from auctune.service.config.fields import check_private, read_secret
 from auctune.service.vendors import (
     Fault,

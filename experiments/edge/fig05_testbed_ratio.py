@@ -11,7 +11,7 @@ import math
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Line, Panel, estimates_chart
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from edge_harness.options import Figure, Options, main
@@ -68,9 +68,9 @@ def _ratio(bounds: list[float], welfare: list[float]) -> dict[str, float | None]
     return {"ratio": ratio, "half": 2 * math.sqrt(variance)}
 
 
-def _ratios(frame: pl.DataFrame) -> list[Estimate]:
+def _ratios(frame: pl.DataFrame) -> list[Interval]:
     return [
-        Estimate(
+        Interval(
             "testbed",
             row["mechanism"],
             row["ratio"],

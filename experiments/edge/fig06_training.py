@@ -11,7 +11,7 @@ by label   as planned, but sites hold different classes
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from edge_harness.options import Figure, Options, main
 
@@ -35,9 +35,9 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     return frame
 
 
-def _after_slots(frame: pl.DataFrame, column: str) -> list[Estimate]:
+def _after_slots(frame: pl.DataFrame, column: str) -> list[Interval]:
     return [
-        Estimate(f"{row['slot']}", row["run"], row[column], row[column], row[column])
+        Interval(f"{row['slot']}", row["run"], row[column], row[column], row[column])
         for row in frame.iter_rows(named=True)
     ]
 

@@ -8,7 +8,8 @@ import polars as pl
 from rich.console import Console
 
 from auctune.charts.curves import edge_use_chart
-from auctune.sim.edge.comparison import parse_player, play, use_by_slot
+from auctune.registry.policies import EDGE_PLAYERS
+from auctune.sim.edge.comparison import play, use_by_slot
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from edge_harness.options import Figure, Options, main
@@ -25,7 +26,9 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     for seed in range(options.seeds):
         instance = instance_of(paper_testbed(), seed, options)
         for name, label in MECHANISMS.items():
-            use = use_by_slot(instance, play(label, parse_player(label), instance).decisions)
+            use = use_by_slot(
+                instance, play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance).decisions
+            )
             slots = range(instance.market.slots)
             whose = {"mechanism": [name] * len(slots), "seed": [seed] * len(slots)}
             frames.append(pl.DataFrame({**whose, "slot": slots, **use}))

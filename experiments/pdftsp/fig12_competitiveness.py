@@ -67,7 +67,7 @@ def table(frame: pl.DataFrame) -> Rows:
     rows = [
         (
             name_of(name),
-            *(f"{cells[s, name].mean:.2f} ±{cells[s, name].half_width:.2f}" for s in settings),
+            *(cells[s, name].text(".2f") for s in settings),
         )
         for name in mechanisms
     ]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
-from harness.intervals import interval
+from auctune.numerics.estimates import mean_of
 from harness.jobs import run_jobs
 from harness.market import setting
 from harness.options import Options
@@ -98,12 +98,12 @@ def _rows(trial: Trial, result: Mapping[str, float]) -> list[dict[str, object]]:
     ]
 
 
-def _estimates(frame: pl.DataFrame) -> list[Estimate]:
+def _estimates(frame: pl.DataFrame) -> list[Interval]:
     groups = frame.group_by("setting", "series", maintain_order=True).agg("seconds_per_task")
     found = []
     for row in groups.iter_rows(named=True):
-        one = interval([1e6 * seconds for seconds in row["seconds_per_task"]])
-        found.append(Estimate(row["setting"], row["series"], one.mean, one.low, one.high))
+        one = mean_of([1e6 * seconds for seconds in row["seconds_per_task"]])
+        found.append(Interval(row["setting"], row["series"], one.value, one.low, one.high))
     return found
 
 

@@ -20,11 +20,11 @@ import polars as pl
 from rich.console import Console
 from scipy import stats
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
+from auctune.numerics.estimates import mean_of
 from auctune.numerics.rng import stream
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.statistics import mean_of
 from auctune.sim.spot.trace import FixedPrice, FromFile, MarketRecipe, read_market
 from auctune.sim.spot.trials import COUNTS, draw_starts
 from auctune.spot import (
@@ -229,7 +229,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     panels = []
     for market in frame["market"].unique(maintain_order=True):
         values = [
-            Estimate(
+            Interval(
                 f"{row['hours']} h",
                 row["mechanism"],
                 row["usd"],

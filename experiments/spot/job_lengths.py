@@ -13,11 +13,11 @@ import polars as pl
 from rich.console import Console
 from scipy import stats
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.numerics.arrays import Floats
+from auctune.numerics.estimates import ratio_of
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.statistics import ratio_of
 from auctune.spot import InstanceStart, Policy, Robust, SpotFirst, SpotJob, UniformProgress
 from auctune.spot.forecasts import ForecastTable, MarkovChain
 from cant_be_late import Series, generated, recorded
@@ -121,7 +121,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     for market in frame["market"].unique(maintain_order=True):
         own = frame.filter((pl.col("market") == market) & pl.col("ratio").is_not_null())
         values = [
-            Estimate(
+            Interval(
                 f"{row['hours']} h",
                 row["mechanism"],
                 row["ratio"],

@@ -13,7 +13,7 @@ from dataclasses import replace
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from ranges import Assumed
@@ -82,7 +82,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     ]
     rows += list(frame.iter_rows(named=True))
     values = [
-        Estimate(f"{row['setting']}, {row['baselines']}", f"over {rival}", *[float(row[rival])] * 3)
+        Interval(f"{row['setting']}, {row['baselines']}", f"over {rival}", *[float(row[rival])] * 3)
         for row in rows
         for rival in PAPER
     ]

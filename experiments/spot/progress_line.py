@@ -15,7 +15,7 @@ import fig05_deadlines
 import fig06_overhead
 import fig07_availability
 import fig08_prices
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.spot import (
@@ -97,7 +97,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     for market in frame["market"].unique(maintain_order=True):
         rows = frame.filter((pl.col("market") == market) & (pl.col("ratio") > 0))
         values = [
-            Estimate(f"{row['figure']}: {row['setting']}", row["series"], *[row["ratio"]] * 3)
+            Interval(f"{row['figure']}: {row['setting']}", row["series"], *[row["ratio"]] * 3)
             for row in rows.iter_rows(named=True)
         ]
         panels.append(Panel(f"utility / optimum, {market}", values, "dots", ".0%"))

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Line, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.spot import SpotJob
@@ -115,7 +115,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     for market in frame["market"].unique(maintain_order=True):
         own = frame.filter((pl.col("market") == market) & (pl.col("setting") != "all together"))
         values = [
-            Estimate(row["setting"], f"over {rival}", own_lead, own_lead, own_lead)
+            Interval(row["setting"], f"over {rival}", own_lead, own_lead, own_lead)
             for row in own.iter_rows(named=True)
             for rival in PAPER
             if row[rival] > 0 and (own_lead := row["AHAP"] / row[rival] - 1) < 2

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from auctune.charts.curves import Curve, CurvePanel, curves_chart
 from auctune.charts.theme import AnyChart
+from auctune.numerics.estimates import mean_of
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.statistics import mean_of
 from auctune.spot import Ahap, SpotJob
 from spot_harness.noise import KINDS
 from spot_harness.options import Figure, Options, main

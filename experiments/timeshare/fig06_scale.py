@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.timeshare.recorded import RecordedBundle
@@ -58,7 +58,7 @@ def _measured(size: int, bundles: Sequence[RecordedBundle]) -> list[Mapping[str,
 def chart(frame: pl.DataFrame) -> AnyChart:
     """Threads done over the clairvoyant bound, by size."""
     values = [
-        Estimate(
+        Interval(
             f"{row['threads']}",
             row["allocator"],
             row["ratio"],

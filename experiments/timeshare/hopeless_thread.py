@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
+from auctune.numerics.estimates import mean_of
 from auctune.sim.figures import Rows, show, write_chart, write_data
-from auctune.sim.spot.statistics import mean_of
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
 from timeshare_harness.options import Figure, Options, main
@@ -61,7 +61,7 @@ def hopeless(bundle: RecordedBundle, deadline: int, below: float | None) -> Reco
 def chart(frame: pl.DataFrame) -> AnyChart:
     """Threads done, by variant."""
     values = [
-        Estimate(
+        Interval(
             row["variant"],
             row["allocator"],
             row["done"],

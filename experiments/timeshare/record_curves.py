@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
+from auctune.files.atomic import AtomicFiles
 from auctune.sim.figures import exits
 from auctune.train.reproducible import deterministic
 from lara_tasks.tasks import BATCH_SIZE, TASKS, make_task

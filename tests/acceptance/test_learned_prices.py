@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from auctune import registry
 from auctune.auction.dual import lagrangian_bound
 from auctune.domain import Task
+from auctune.registry import mechanisms
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure
@@ -16,7 +16,7 @@ from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 def welfare(
     instance: Instance, settings: Mapping[str, str], history: Sequence[Sequence[Task]] = ()
 ) -> float:
-    made = registry.build("pdftsp", instance.cluster, settings, history=history)
+    made = mechanisms.build("pdftsp", instance.cluster, settings, history=history)
     return measure(simulate(instance, made)).welfare
 
 

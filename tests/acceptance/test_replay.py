@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auctune.domain import Admission, RepeatedEnergy, Task
-from auctune.registry import build
+from auctune.registry.mechanisms import build
 from auctune.replay.auction import AuctionVerifier, outcome_under, recorded_outcome
 from auctune.replay.compare import slot_of
 from auctune.replay.verify import VerificationResult

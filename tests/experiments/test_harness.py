@@ -8,13 +8,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from scipy import stats
 
 import run_all
 from auctune.charts import to_svg
 from auctune.domain import InputError
+from auctune.numerics.estimates import mean_of
 from auctune.sim.figures import read_csv, write_tables
-from harness.intervals import interval
 from harness.market import Trace, draw, setting
 from harness.options import parse
 from harness.trials import ATTAINABLE, LEARNED, Trial
@@ -50,14 +49,6 @@ if __name__ == "__main__":
     results = run_jobs(jobs, Path("kept"), workers=workers, console=quiet)
     print([result["square"] for result in results])
 """
-
-
-def test_an_interval_is_scipys() -> None:
-    values = [0.91, 0.88, 0.95, 0.90, 0.93]
-    found = interval(values)
-    low, high = stats.t.interval(0.95, 4, loc=sum(values) / 5, scale=stats.sem(values))
-    assert (found.low, found.high) == pytest.approx((low, high))
-    assert interval([2.0]).half_width == 0
 
 
 def jobs(folder: Path, mode: str, workers: int) -> subprocess.CompletedProcess[str]:
@@ -108,9 +99,9 @@ def test_days_that_share_jobs_are_one_block_and_leads_are_of_the_same_days() -> 
     ]
     frame = pl.DataFrame(rows).with_columns(setting=pl.lit("log"))
     lead = lead_over(frame, "eft")["log"]
-    expected = interval([0.1, 0.3])
-    assert (lead.mean, lead.half_width) == pytest.approx((0.2, expected.half_width))
-    assert by_cell(frame, "ratio")["log", "eft"].mean == pytest.approx((0.3 + 0.6) / 2)
+    expected = mean_of([0.1, 0.3])
+    assert (lead.value, lead.half_width) == pytest.approx((0.2, expected.half_width))
+    assert by_cell(frame, "ratio")["log", "eft"].value == pytest.approx((0.3 + 0.6) / 2)
 
 
 def test_hindsight_is_the_same_day_with_its_own_bids_as_history() -> None:

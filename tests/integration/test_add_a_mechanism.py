@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auctune import registry
 from auctune.domain import Admission, Cluster, write_snapshot
 from auctune.domain.money import LARGEST, STEP
+from auctune.registry import mechanisms
 from auctune.sim.engine import simulate
 from auctune.sim.feasibility import violations
 from support.command_line import run_auctune
@@ -69,7 +69,7 @@ def test_it_runs_by_its_name_and_beside_others(
 
 
 def make(cluster: Cluster) -> Admission:
-    return registry.build("posted", cluster, SETTINGS)
+    return mechanisms.build("posted", cluster, SETTINGS)
 
 
 @pytest.mark.usefixtures("posted")

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from auctune.domain import InputError
-from auctune.schema import check_schema
+from auctune.files.schema import check_schema
 from auctune.service.accounts.registry import DefaultTerms
 from auctune.service.config.models import KeyConfig, ServiceConfig, UserConfig
 from auctune.service.server import seed_accounts

@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from auctune.doctor.checks_network import answers_as_auctune
-from auctune.schema import to_input_error
+from auctune.files.schema import to_input_error
 from auctune.service import service
 from auctune.service.accounts.registry import Role
 from auctune.service.erasure import erase

@@ -16,7 +16,6 @@ import pytest
 import torch
 from torch import Tensor, distributed
 
-from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.engine.messages.base import Failed
 from auctune.engine.messages.node import (
@@ -31,6 +30,7 @@ from auctune.engine.runtime import devices
 from auctune.engine.runtime.devices import node_devices
 from auctune.engine.runtime.local import WorkerProcess, start_node
 from auctune.engine.runtime.nodes import NodeSettings
+from auctune.files.device_profile import Profile
 from auctune.standalone.market import run_market
 from auctune.train.base import Base, load_base
 from auctune.train.checkpoint import Checkpoint, load_latest

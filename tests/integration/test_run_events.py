@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from auctune.device_profile import Profile, read_profile
 from auctune.domain import Reason
 from auctune.engine.market.report_data import TaskState
+from auctune.files.device_profile import Profile, read_profile
 from auctune.sim.result_file import decision_json
 from auctune.standalone.market import resume_market, run_market
 from auctune.standalone.preparation import Prepared

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from auctune.atomic_files import remove_folder
 from auctune.domain.errors import CheckpointError
+from auctune.files.atomic import remove_folder
 from auctune.train import checkpoint
 from auctune.train.base import Base
 from auctune.train.checkpoint import Checkpoint, load_latest, save_checkpoint

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from auctune.device_profile import Profile
 from auctune.domain import Money, write_snapshot
 from auctune.domain.data_size import DataSize
 from auctune.edge import EdgeMenu
@@ -19,6 +18,7 @@ from auctune.engine.edge.storage import assign_chunks
 from auctune.engine.messages.sites import SITES_MESSAGES, TrainSlot
 from auctune.engine.runtime.channel import decode, encode
 from auctune.engine.unix_time import SlotClock
+from auctune.files.device_profile import Profile
 from auctune.numerics.rng import stream
 from auctune.service.config import edge as edge_config
 from auctune.service.config.edge import EdgeConfig, PricingConfig, SiteConfig

@@ -20,10 +20,10 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch import Tensor
 
-from auctune.device_profile import Profile
 from auctune.engine.base_place import base_cache
 from auctune.engine.market.market_file import read_market
 from auctune.engine.market.report_data import MarketReport
+from auctune.files.device_profile import Profile
 from auctune.service.storage import EventLog, open_readonly
 from auctune.service.zones.core.snapshots import read_event
 from auctune.standalone.folder import RunFolder

@@ -22,7 +22,6 @@ if __name__ == "__main__":
 import numpy as np
 import orjson
 
-from auctune import registry
 from auctune.auction import Pdftsp, PdftspParams
 from auctune.auction.dual import lagrangian_bound
 from auctune.domain import NodeLost, NodeReturned, Task
@@ -37,6 +36,8 @@ from auctune.numerics.experts import (
     SlidingWindow,
     Weights,
 )
+from auctune.registry import mechanisms
+from auctune.registry.policies import EDGE_PLAYERS, SPOT_POLICIES, TIMESHARE_ALLOCATORS
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
@@ -86,7 +87,7 @@ AUCTIONS: Mapping[str, PdftspParams] = {
     "learned": PdftspParams(),
     "learned, max": PdftspParams(capacity="checked", aggregate="max", payment="paper"),
 }
-SPOT_POLICIES: Mapping[str, Mapping[str, str]] = {
+RECORDED_POLICIES: Mapping[str, Mapping[str, str]] = {
     "ahap window=3": {"window": "3", "commitment": "2", "sigma": "0.6"},
     "ahap window=5": {"window": "5", "line": "slot_start"},
     "ahanp": {},
@@ -176,7 +177,7 @@ def _auctions() -> Iterator[tuple[str, str]]:
         for name, params in AUCTIONS.items():
             yield f"pdftsp, {name}, {where}", digest(_pdftsp(market, params))
         for name in ("eft", "ntm", "titan"):
-            made = registry.build(name, market.cluster)
+            made = mechanisms.build(name, market.cluster)
             yield f"{name}, {where}", digest(simulate(market, made).decisions)
         bound = lagrangian_bound(market.cluster, market.tasks)
         yield f"dual, {where}", digest([bound.value, bound.lam, bound.phi])
@@ -233,7 +234,7 @@ def _edge() -> Iterator[tuple[str, str]]:
         ("antman", {"workers": "8"}),
         ("liquid", {}),
     ):
-        player = registry.edge_player(label.split(":")[0], settings)
+        player = EDGE_PLAYERS.build(label.split(":")[0], settings)
         yield f"edge, {label}", digest(player.play(instance.market, jobs))
     eris = Eris(instance.market)
     reasons = []
@@ -269,8 +270,8 @@ def _spot() -> Iterator[tuple[str, str]]:
             forecasts = make_forecasts(made, market, 60, job.deadline, job.deadline - 1)
             cut = market.between(60, 60 + job.deadline)
             played = []
-            for label, settings in SPOT_POLICIES.items():
-                policy = registry.spot_policy(label.split()[0], settings)
+            for label, settings in RECORDED_POLICIES.items():
+                policy = SPOT_POLICIES.build(label.split()[0], settings)
                 played.append(play(policy, job, cut, forecasts))
             yield f"spot, job {number}, {forecaster}", digest(played)
             pool = default_pool()[::9]
@@ -281,8 +282,8 @@ def _spot() -> Iterator[tuple[str, str]]:
 def _timeshare() -> Iterator[tuple[str, str]]:
     curves = read_curves(SHIPPED)
     for bundle in table_bundles(curves)[:3]:
-        for name in registry.timeshare_allocator_names():
-            allocator = registry.timeshare_allocator(name, {})
+        for name in TIMESHARE_ALLOCATORS.names():
+            allocator = TIMESHARE_ALLOCATORS.build(name, {})
             yield f"timeshare, {name}, {bundle.name}", digest(bundle.play(allocator))
         for name, settings in (
             ("lara", {"even": "time"}),
@@ -290,7 +291,7 @@ def _timeshare() -> Iterator[tuple[str, str]]:
             ("edf", {"estimator": "m4", "near": "2"}),
             ("laira", {"look_ahead": "false"}),
         ):
-            allocator = registry.timeshare_allocator(name, settings)
+            allocator = TIMESHARE_ALLOCATORS.build(name, settings)
             label = ", ".join([name, *settings.values(), bundle.name])
             yield f"timeshare, {label}", digest(bundle.play(allocator))
         yield f"timeshare, optimum, {bundle.name}", digest([bundle.optimum(), bundle.attainable()])

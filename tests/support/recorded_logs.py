@@ -23,9 +23,9 @@ import orjson
 from typer.testing import CliRunner
 
 from auctune.cli.app import app
-from auctune.device_profile import read_profile
 from auctune.domain import read_snapshot, write_snapshot
 from auctune.engine.base_facts import BaseFacts
+from auctune.files.device_profile import read_profile
 from auctune.service.config.models import read_config
 from auctune.service.event_writer import job_record
 from auctune.service.files.repository import size_key

@@ -17,10 +17,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from auctune.atomic_files import write_atomically
 from auctune.engine.messages.base import Stop
 from auctune.engine.messages.node import NODE_MESSAGES, NodeReady, Ping, Pong, Progress, Trained
 from auctune.engine.runtime.channel import ParentChannel
+from auctune.files.atomic import write_atomically
 
 MESSAGES = NODE_MESSAGES
 READY = NodeReady(base_digest="none", architecture="none", context_tokens=None, origin="")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from auctune.device_profile import write_profile
+from auctune.files.device_profile import write_profile
 from support.market_runs import descendants
 from support.openai_contract import check
 from support.patched_auctune import Constants, patched_command

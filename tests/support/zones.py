@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from auctune.device_profile import Mix, Origin, Profile, SweepPoint
 from auctune.domain import Cluster, Node, NodeType, RepeatedEnergy
 from auctune.domain.data_size import DataSize
 from auctune.engine.messages.node import TaskResult
 from auctune.engine.runtime.supervisor import Executor
 from auctune.engine.unix_time import SlotClock
-from auctune.registry import build
+from auctune.files.device_profile import Mix, Origin, Profile, SweepPoint
+from auctune.registry.mechanisms import build
 from auctune.service.datasets.repairer import VendorOffer
 from auctune.service.jobs.training import Training
 from auctune.service.ledger import Entry

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from auctune.device_profile import Profile, job_token_cost
 from auctune.domain import Money
+from auctune.files.device_profile import Profile, job_token_cost
 from auctune.service.accounts.registry import Principal
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.jobs.quotes import Alternatives

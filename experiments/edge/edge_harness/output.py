@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from edge_harness.options import Figure, Options
 from edge_harness.trials import Point, collect
@@ -54,7 +54,7 @@ def trials_figure(
     tabled = [shown[0], *(one for one in shown[1:] if one.tabled)]
 
     def table(frame: pl.DataFrame) -> Rows:
-        estimates: list[Estimate] = []
+        estimates: list[Interval] = []
         for index, one in enumerate(tabled):
             estimates += _means(frame, one.column, f", {one.title}" if index else "")
         return means_table(axis, estimates + _differences(frame, tabled[-1]))
@@ -70,7 +70,7 @@ def trials_figure(
     return Figure(name, run, table)
 
 
-def means_table(axis: str, means: Sequence[Estimate]) -> Rows:
+def means_table(axis: str, means: Sequence[Interval]) -> Rows:
     """A row a mechanism, a column a setting."""
     settings = tuple(dict.fromkeys(one.setting for one in means))
     series = dict.fromkeys(one.series for one in means)
@@ -79,13 +79,13 @@ def means_table(axis: str, means: Sequence[Estimate]) -> Rows:
     return Rows((axis or "mechanism", *settings), tuple(rows))
 
 
-def _cell(one: Estimate) -> str:
+def _cell(one: Interval) -> str:
     half = one.high - one.mean
     digits = 0 if abs(one.mean) >= 1000 else 2
     return f"{one.mean:,.{digits}f}" + (f" ±{half:,.{digits}f}" if half else "")
 
 
-def _means(frame: pl.DataFrame, column: str, suffix: str = "") -> list[Estimate]:
+def _means(frame: pl.DataFrame, column: str, suffix: str = "") -> list[Interval]:
     groups = frame.group_by("setting", "mechanism", maintain_order=True)
     return [
         mean_estimate(str(setting), f"{name}{suffix}", group[column].to_list())
@@ -93,7 +93,7 @@ def _means(frame: pl.DataFrame, column: str, suffix: str = "") -> list[Estimate]
     ]
 
 
-def _differences(frame: pl.DataFrame, shown: Shown) -> list[Estimate]:
+def _differences(frame: pl.DataFrame, shown: Shown) -> list[Interval]:
     """Means over seeds of the first mechanism less each other, in each setting."""
     estimates = []
     for (setting,), group in frame.group_by(["setting"], maintain_order=True):
@@ -108,10 +108,10 @@ def _differences(frame: pl.DataFrame, shown: Shown) -> list[Estimate]:
     return estimates
 
 
-def mean_estimate(setting: str, series: str, values: Sequence[float]) -> Estimate:
+def mean_estimate(setting: str, series: str, values: Sequence[float]) -> Interval:
     """A mean with two standard errors."""
     mean = statistics.fmean(values)
     half = 0.0
     if len(values) > 1:
         half = 2 * statistics.stdev(values) / math.sqrt(len(values))
-    return Estimate(setting, series, mean, mean - half, mean + half)
+    return Interval(setting, series, mean, mean - half, mean + half)

@@ -8,7 +8,8 @@ import polars as pl
 from rich.console import Console
 from rich.progress import Progress
 
-from auctune.sim.edge.comparison import EdgeBound, EdgePlayed, bound_of, parse_player, play
+from auctune.registry.policies import EDGE_PLAYERS
+from auctune.sim.edge.comparison import EdgeBound, EdgePlayed, bound_of, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 from edge_harness.options import SMALLER, Options
@@ -105,7 +106,7 @@ def collect(
                 instance = instance_of(one.setting, seed, options)
                 most = _bound(one.setting, seed, options, bound)
                 for label, name in one.labels.items():
-                    played = play(label, parse_player(label), instance)
+                    played = play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance)
                     rows.append(
                         {
                             "setting": one.label,

@@ -31,7 +31,7 @@ import auctune
 
 Result = Mapping[str, Any]
 # Of auctune, what a result depends on.
-_CODE = ("auction", "domain", "numerics", "sim", "registry.py", "device_profile.py")
+_CODE = ("auction", "domain", "numerics", "sim", "registry", "files")
 
 
 class Job(Protocol):

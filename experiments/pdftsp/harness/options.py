@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from auctune.domain import InputError
-from auctune.registry import check_settings
+from auctune.registry.mechanisms import check_settings
 from auctune.sim import figures
 from harness.market import Setting, Trace, changed
 from harness.trials import MECHANISMS, contender

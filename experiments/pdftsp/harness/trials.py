@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from auctune import registry
+from auctune.registry import mechanisms
 from auctune.sim.bound import welfare_bound
 from auctune.sim.comparison import Contender, build, parse_contenders
 from auctune.sim.engine import SimulationResult, simulate, warm_up
@@ -112,7 +112,7 @@ class Trial:
     @property
     def _learns(self) -> bool:
         who = contender(self.mechanism)
-        return registry.learns(who.mechanism, who.settings)
+        return mechanisms.learns(who.mechanism, who.settings)
 
     def run(self) -> Result:
         """Its figures."""

@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Line, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
-from harness.intervals import Interval, interval
+from auctune.numerics.estimates import Estimate, mean_of
 from harness.jobs import Result, run_jobs
 from harness.market import Setting, num_days
 from harness.options import Options
@@ -87,18 +87,18 @@ def collect(
     return to_frame(name, trials, by_job)
 
 
-def by_cell(frame: pl.DataFrame, column: str) -> Mapping[tuple[str, str], Interval]:
+def by_cell(frame: pl.DataFrame, column: str) -> Mapping[tuple[str, str], Estimate]:
     """(setting, mechanism), in the order of the data, to the column's mean over blocks of days."""
     cells = ["setting", "mechanism"]
     by_block = frame.group_by(*cells, "block", maintain_order=True).agg(pl.mean(column))
     groups = by_block.drop_nulls(column).group_by(*cells, maintain_order=True).agg(column)
     return {
-        (row["setting"], row["mechanism"]): interval(row[column])
+        (row["setting"], row["mechanism"]): mean_of(row[column])
         for row in groups.iter_rows(named=True)
     }
 
 
-def lead_over(frame: pl.DataFrame, rival: str) -> Mapping[str, Interval]:
+def lead_over(frame: pl.DataFrame, rival: str) -> Mapping[str, Estimate]:
     """Setting to by how much learned prices lead on the same days, in shares of the bound."""
     days = ["setting", "seed"]
     other = frame.filter(pl.col("mechanism") == rival).select(*days, other="ratio")
@@ -107,10 +107,10 @@ def lead_over(frame: pl.DataFrame, rival: str) -> Mapping[str, Interval]:
     return {setting: one for (setting, _), one in by_cell(paired, "lead").items()}
 
 
-def estimates(frame: pl.DataFrame, column: str) -> list[Estimate]:
+def estimates(frame: pl.DataFrame, column: str) -> list[Interval]:
     """The same for a chart, with names as figures show them."""
     return [
-        Estimate(setting, name_of(mechanism), one.mean, one.low, one.high)
+        Interval(setting, name_of(mechanism), one.value, one.low, one.high)
         for (setting, mechanism), one in by_cell(frame, column).items()
     ]
 
@@ -148,17 +148,17 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     rows.append(
         (
             f"{name_of(LEARNED)}, welfare",
-            *(f"{welfare[setting, LEARNED].mean:,.0f}" for setting in settings),
+            *(f"{welfare[setting, LEARNED].value:,.0f}" for setting in settings),
         )
     )
     for rival in (name for name in ("titan", "eft", "ntm") if name in mechanisms):
         points = lead_over(frame, rival)
-        leads = [lead(welfare[one, LEARNED].mean, welfare[one, rival].mean) for one in settings]
+        leads = [lead(welfare[one, LEARNED].value, welfare[one, rival].value) for one in settings]
         rows.append(
             (
                 f"{name_of(LEARNED)}, over {name_of(rival)}",
                 *(
-                    f"{gain} ({100 * points[one].mean:+.1f} ±{100 * points[one].half_width:.1f})"
+                    f"{gain} ({points[one].text('+.1f', 100)})"
                     for one, gain in zip(settings, leads, strict=True)
                 ),
             )
@@ -168,7 +168,7 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
             (
                 "learned / learned from the day itself",
                 *(
-                    f"{welfare[one, LEARNED].mean / welfare[one, ATTAINABLE].mean:.3f}"
+                    f"{welfare[one, LEARNED].value / welfare[one, ATTAINABLE].value:.3f}"
                     for one in settings
                 ),
             )
@@ -176,9 +176,9 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     return Rows((axis, *settings), tuple(rows))
 
 
-def percent(one: Interval) -> str:
+def percent(one: Estimate) -> str:
     """A share with half the width of its interval."""
-    return f"{one.mean:.1%} ±{100 * one.half_width:.1f}"
+    return f"{one.value:.1%} ±{100 * (one.half_width or 0.0):.1f}"
 
 
 def lead(own: float, other: float) -> str:

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.numerics.arrays import Floats
+from auctune.numerics.estimates import mean_of, ratio_of
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.spot.forecasts import market_forecasts
-from auctune.sim.spot.statistics import mean_of, ratio_of
 from auctune.spot import (
     OnDemandOnly,
     Policy,
@@ -200,7 +200,7 @@ def chart(frame: pl.DataFrame, axis: str) -> AnyChart:
     for market in frame["market"].unique(maintain_order=True):
         rows = frame.filter((pl.col("market") == market) & (pl.col("ratio") > 0))
         values = [
-            Estimate(
+            Interval(
                 row["setting"],
                 row["series"],
                 row["ratio"],

@@ -9,7 +9,7 @@ choosing it by hand could come to; beside it the same with equal time for every 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from auctune.sim.spot.statistics import Estimate, mean_of, ratio_of
+from auctune.numerics.estimates import Estimate, mean_of, ratio_of
 from auctune.sim.timeshare.comparison import compare_allocators
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.timeshare import (

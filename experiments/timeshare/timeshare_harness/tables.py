@@ -6,7 +6,7 @@ from types import MappingProxyType
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Estimate, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.timeshare.recorded import RecordedBundle
@@ -62,7 +62,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     """Threads done over those of a clairvoyant, by bundle."""
     own = frame.filter(pl.col("allocator").is_in([*RIVALS, BEST]))
     values = [
-        Estimate(
+        Interval(
             f"{row['bundle']}, {row['optimum']:.1f} at the most",
             row["allocator"],
             row["ratio"],

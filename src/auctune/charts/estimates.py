@@ -24,7 +24,7 @@ _WORDS = 56
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Interval:
     """A series at a setting: a mean, and the interval in which it lies."""
 
     setting: str
@@ -56,7 +56,7 @@ class Panel:
     """
 
     title: str
-    estimates: Sequence[Estimate]
+    estimates: Sequence[Interval]
     kind: Kind = "bars"
     format: str = "~s"
     line: Line | None = None
@@ -180,7 +180,7 @@ def _line(line: Line, palette: Palette) -> list[alt.Chart]:
     ]
 
 
-def _row(one: Estimate, panel: Panel) -> dict[str, Any]:
+def _row(one: Interval, panel: Panel) -> dict[str, Any]:
     words = f"{one.setting}, {one.series}: {one.mean:.4g} ({one.low:.4g} to {one.high:.4g})"
     return {
         "setting": one.setting,

@@ -79,12 +79,12 @@ def replay(
     settings = _settings(database, config)
     place = database or (None if settings is None else settings.database) or data
 
-    from auctune.atomic_files import AtomicFiles
+    from auctune.files.atomic import AtomicFiles
+    from auctune.files.json_file import write_json
     from auctune.replay.compare import ReplayInput
     from auctune.replay.kinds import open_replay
     from auctune.service.storage import EventLog, Snapshots, open_readonly
     from auctune.service.storage.engine import FILE_NAME
-    from auctune.sim.result_file import write_json
 
     check_output_paths((config, data / FILE_NAME), (out,))
     with AtomicFiles([] if out is None else [out]) as files, open_readonly(place) as reader:

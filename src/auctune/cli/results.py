@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from auctune.atomic_files import clean_staging, commit_folder, staging_folder
 from auctune.cli._support.options import option_groups, print_json
 from auctune.cli._support.service import JobId, ServiceOptions
 from auctune.cli._support.tables import make_table, print_table
@@ -26,6 +25,7 @@ from auctune.domain.evaluation import Evaluation
 from auctune.domain.generation import GenerationRequest, SamplingParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
+from auctune.files.atomic import clean_staging, commit_folder, staging_folder
 
 if TYPE_CHECKING:
     from auctune.engine.generation import GeneratorSettings

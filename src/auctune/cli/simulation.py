@@ -11,14 +11,15 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from auctune import registry
-from auctune.atomic_files import AtomicFiles
 from auctune.auction.search.schedule_search import find_best
 from auctune.cli._support.progress import ProgressBars, warn_compiling
 from auctune.cli._support.tables import make_console
 from auctune.cli.workload import STREAM_SUFFIX
 from auctune.domain import Cluster, Task
 from auctune.domain.errors import InputError
+from auctune.files.atomic import AtomicFiles
+from auctune.files.json_file import write_json
+from auctune.registry import mechanisms
 from auctune.sim.bound import WelfareBound, welfare_bound
 from auctune.sim.comparison import Contender, Played, build, comparison_json, play
 from auctune.sim.comparison_charts import chart_paths, render_charts
@@ -27,7 +28,7 @@ from auctune.sim.instance import Instance
 from auctune.sim.instance_file import read_instance
 from auctune.sim.metrics import SimulationReport
 from auctune.sim.outages import Outage, Outages
-from auctune.sim.result_file import write_decisions, write_json
+from auctune.sim.result_file import write_decisions
 from auctune.sim.stream.run import DecisionParts, run_stream
 
 _MAX_DAYS = 14
@@ -147,7 +148,7 @@ def read_history(paths: Sequence[Path], cluster: Cluster) -> list[Sequence[Task]
 
 def require_learning_mechanism(contenders: Sequence[Contender]) -> None:
     """Refuse `--history` if no mechanism learns from it."""
-    if not any(registry.learns(one.mechanism, one.settings) for one in contenders):
+    if not any(mechanisms.learns(one.mechanism, one.settings) for one in contenders):
         names = " or ".join(one.label for one in contenders)
         raise InputError(
             "--history",

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auctune.device_profile import Profile, read_profile
 from auctune.doctor.installation import (
     Finding,
     Installation,
@@ -17,6 +16,7 @@ from auctune.doctor.installation import (
 from auctune.domain import InputError
 from auctune.engine.base_place import BaseKind, base_place
 from auctune.extras import install_command
+from auctune.files.device_profile import Profile, read_profile
 from auctune.train.host import cpu_name
 
 if TYPE_CHECKING:

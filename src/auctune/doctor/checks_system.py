@@ -20,7 +20,6 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from auctune.device_profile import physical_devices
 from auctune.doctor.installation import (
     Finding,
     Installation,
@@ -32,6 +31,7 @@ from auctune.doctor.installation import (
     write_error,
 )
 from auctune.extras import install_command, pip_install, required_packages
+from auctune.files.device_profile import physical_devices
 
 MIN_PYTHON = (3, 11)
 

@@ -61,13 +61,13 @@ def _learn_prices() -> None:
 
 def _rent() -> None:
     from auctune.engine.spot.job_config import SpotStrategy, estimate
-    from auctune.registry import spot_policy_names
+    from auctune.registry.policies import SPOT_POLICIES
     from auctune.spot import SpotJob, SpotMarket
 
     draw = np.random.default_rng(0)
     market = SpotMarket(draw.uniform(0.2, 0.8, _SLOTS), draw.integers(0, 4, _SLOTS))
     job = SpotJob(workload=3.0, deadline=4, n_max=2)
-    for policy in spot_policy_names():
+    for policy in SPOT_POLICIES.names():
         estimate(job, SpotStrategy(policy, "chain"), market)
 
 
@@ -100,12 +100,12 @@ def _train_at_sites() -> None:
 
 
 def _share_a_pool() -> None:
-    from auctune.registry import timeshare_allocator, timeshare_allocator_names
+    from auctune.registry.policies import TIMESHARE_ALLOCATORS
     from auctune.sim.timeshare.comparison import compare_allocators
     from auctune.sim.timeshare.recorded import read_curves
     from auctune.sim.timeshare.table_bundles import draw_bundle
 
-    allocators = [timeshare_allocator(name, {}) for name in timeshare_allocator_names()]
+    allocators = [TIMESHARE_ALLOCATORS.build(name, {}) for name in TIMESHARE_ALLOCATORS.names()]
     compare_allocators([draw_bundle(read_curves(), 2, 0)], allocators)
 
 

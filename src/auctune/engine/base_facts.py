@@ -18,8 +18,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from auctune.atomic_files import write_atomically
-from auctune.device_profile import Profile, read_profile, write_profile
 from auctune.domain import InputError
 from auctune.engine.messages.base import Missing, Preparing
 from auctune.engine.messages.node import (
@@ -34,6 +32,8 @@ from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.local import start_node
 from auctune.engine.runtime.nodes import NodeError, NodeSettings
 from auctune.engine.runtime.worker import WorkerHandle
+from auctune.files.atomic import write_atomically
+from auctune.files.device_profile import Profile, read_profile, write_profile
 from auctune.train.host import cpu_name, library_versions
 from auctune.train.tiny import TINY
 

@@ -13,12 +13,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from auctune.device_profile import Profile, write_profile
 from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
 from auctune.engine.runtime.devices import OnLost, node_devices
 from auctune.engine.runtime.nodes import NodeSettings
+from auctune.files.device_profile import Profile, write_profile
 from auctune.train.base import load_base
 from auctune.train.multilora.device_group import DeviceLostError
 from auctune.train.profile import Effort, measure_profile

@@ -9,7 +9,7 @@ from auctune.domain import InputError, Money
 from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlayer, Eris
 from auctune.edge.job import MOST_CELLS
 from auctune.engine.edge.records import plan_record, read_decision, read_job
-from auctune.registry import edge_player
+from auctune.registry.policies import EDGE_PLAYERS
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.service.config.edge import read_supply
@@ -135,7 +135,7 @@ class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
 
 
 def _player(contender: Contender) -> EdgePlayer:
-    return edge_player(contender.mechanism, contender.settings)
+    return EDGE_PLAYERS.build(contender.mechanism, contender.settings)
 
 
 def _outcome(decisions: Sequence[EdgeDecision]) -> EdgeRangeOutcome:

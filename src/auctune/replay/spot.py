@@ -24,7 +24,7 @@ from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy, read_polic
 from auctune.engine.spot.state import read_observation, to_record
 from auctune.engine.spot.traces import LoopedTrace, MarketTrace
 from auctune.engine.unix_time import SlotClock
-from auctune.registry import spot_policy
+from auctune.registry.policies import SPOT_POLICIES
 from auctune.replay.compare import LogRange, Progress, ReplayInput, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule, noop
 from auctune.service.config.spot import SpotConfig
@@ -486,4 +486,4 @@ def _market(log: LogRange, entry: object) -> LoopedTrace:
 
 
 def _policy(contender: Contender) -> Policy:
-    return spot_policy(contender.mechanism, contender.settings)
+    return SPOT_POLICIES.build(contender.mechanism, contender.settings)

@@ -24,7 +24,7 @@ from auctune.domain import Money
 from auctune.domain.data_size import DataSize
 from auctune.engine.pool.events import ExitReason
 from auctune.engine.unix_time import SlotClock
-from auctune.registry import timeshare_allocator
+from auctune.registry.policies import TIMESHARE_ALLOCATORS
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.service.jobs.training import Training
@@ -424,4 +424,4 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
 
 
 def _allocator(contender: Contender) -> Allocator:
-    return timeshare_allocator(contender.mechanism, contender.settings)
+    return TIMESHARE_ALLOCATORS.build(contender.mechanism, contender.settings)

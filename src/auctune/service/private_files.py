@@ -5,8 +5,8 @@ import secrets
 import stat
 from pathlib import Path
 
-from auctune.atomic_files import atomic_file, clean_temp_files
 from auctune.domain import InputError
+from auctune.files.atomic import atomic_file, clean_temp_files
 
 _FOLDERS = ("files", "work", "logs", "trash", "profiles", "wandb")
 _OTHERS = 0o077

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auctune import registry
 from auctune.domain import Admission, InputError, Task
-from auctune.parameter_text import parse_label
+from auctune.files.parameter_text import parse_label
+from auctune.registry import mechanisms
 from auctune.sim.bound import WelfareBound
 from auctune.sim.engine import SimulationResult, Watch, simulate, warm_up
 from auctune.sim.instance import Instance
@@ -70,11 +70,11 @@ def build(
         history: bids of earlier days, for those that learn from them.
 
     Raises:
-        InputError: as `registry.build`.
+        InputError: as `mechanisms.build`.
     """
     name, settings = contender.mechanism, contender.settings
-    known = history if registry.learns(name, settings) else ()
-    return registry.build(name, market.cluster, settings, market.tasks, known)
+    known = history if mechanisms.learns(name, settings) else ()
+    return mechanisms.build(name, market.cluster, settings, market.tasks, known)
 
 
 def play(

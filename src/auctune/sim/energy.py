@@ -1,6 +1,6 @@
 """Electricity prices of a market that starts at midnight: synthetic, or of a day-ahead market.
 
-What a slot costs at them is `auctune.electricity`.
+What a slot costs at them is `auctune.files.electricity`.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from auctune.electricity import DAY_SECONDS, FloatArray, PriceSeries
+from auctune.files.electricity import DAY_SECONDS, FloatArray, PriceSeries
 
 
 class Electricity(Protocol):

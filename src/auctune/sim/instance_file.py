@@ -1,14 +1,14 @@
 """Instance files: a cluster and its bids as JSON; docs/reference/instance-file.md."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain import Cluster, InputError, Node, NodeType, Quote, Task, parse_money
+from auctune.files.atomic import AtomicFiles
+from auctune.files.json_file import read_json, write_line
 from auctune.sim.instance import Instance
 
 # The shape of an instance file, and its errors in our own words.
@@ -17,6 +17,7 @@ from auctune.sim.instance import Instance
 # domain's types are made.
 
 
+EXPECTED = "an instance as JSON"
 Number = int | float
 
 
@@ -179,7 +180,7 @@ def read_instance(path: Path) -> Instance:
             wrong.
     """
     try:
-        return parse_instance(read_json(path))
+        return parse_instance(read_json(path, EXPECTED))
     except InputError as error:
         raise error.within(str(path)) from None
 
@@ -191,8 +192,7 @@ def write_instance(instance: Instance, path: Path) -> None:
         InputError: if the file cannot be written.
     """
     with AtomicFiles([path]) as (file,):
-        json.dump(instance_json(instance), file, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
+        write_line(instance_json(instance), file)
 
 
 def parse_instance(data: Any) -> Instance:
@@ -257,48 +257,6 @@ def _task_json(task: Task) -> dict[str, Any]:
     if task.operating_cost is not None:
         data["operating_cost"] = {name: list(cost) for name, cost in task.operating_cost.items()}
     return data
-
-
-def read_json(path: Path) -> Any:
-    """Return what a JSON file holds, each key once in an object and no number infinite.
-
-    Raises:
-        InputError: naming what is wrong with the file as a whole.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
-    except OSError as error:
-        raise _unreadable(f"cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise _unreadable("is not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise _unreadable(
-            f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"
-        ) from None
-    except RecursionError:
-        raise _unreadable("is nested too deeply") from None
-    except InputError:
-        raise
-    except ValueError:  # a number of thousands of digits
-        raise _unreadable("holds a number out of range") from None
-
-
-def _unreadable(found: str) -> InputError:
-    return InputError("the file", found, "an instance as JSON")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise InputError("the file", f"has the key {twice!r} twice in one object", "each key once")
-    return made
-
-
-def _refuse_constant(name: str) -> float:
-    raise InputError("the file", f"holds {name}", "finite JSON numbers")
 
 
 def _cluster(model: InstanceModel) -> Cluster:

@@ -25,7 +25,7 @@ from auctune.domain import (
     Schedule,
     Task,
 )
-from auctune.schema import STRICT, check_schema
+from auctune.files.schema import STRICT, check_schema
 
 Outage = NodeLost | NodeReturned
 

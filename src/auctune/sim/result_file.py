@@ -4,10 +4,10 @@ Money that was paid is rounded, to 4 decimals; values and surpluses are written 
 computed, to the last bit.
 """
 
-import json
 from typing import Any, TextIO
 
 from auctune.domain import Decision
+from auctune.files.json_file import write_line
 from auctune.sim.engine import SimulationResult
 from auctune.sim.outages import Change
 
@@ -42,24 +42,8 @@ def write_decisions(result: SimulationResult, file: TextIO) -> None:
     """Write OUT.jsonl, plans as they ended where outages were played."""
     if result.changes is None:
         for decision in result.decisions:
-            write_decision(decision, file)
+            write_line(decision_json(decision), file)
         return
     last = {change.task.id: change for change in result.changes}
     for decision in result.decisions:
-        _write_line(final_json(decision, last.get(decision.task)), file)
-
-
-def write_decision(decision: Decision, file: TextIO) -> None:
-    """Add a decision to OUT.jsonl."""
-    _write_line(decision_json(decision), file)
-
-
-def _write_line(data: dict[str, Any], file: TextIO) -> None:
-    json.dump(data, file, ensure_ascii=False, allow_nan=False)
-    file.write("\n")
-
-
-def write_json(figures: dict[str, Any], file: TextIO) -> None:
-    """Write OUT.json: the figures of one mechanism, or of several."""
-    json.dump(figures, file, indent=2, allow_nan=False)
-    file.write("\n")
+        write_line(final_json(decision, last.get(decision.task)), file)

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from auctune.atomic_files import write_atomically
 from auctune.domain import Money
 from auctune.domain.money import ZERO
 from auctune.edge import EdgeMarket
 from auctune.engine.edge.records import read_job
 from auctune.engine.records import loss_record
+from auctune.files.atomic import write_atomically
 from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.edge.state import EdgeEventType, EdgeJobState
 from auctune.standalone.folder import write_json

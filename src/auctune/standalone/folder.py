@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from auctune.atomic_files import sync_path, write_atomically
 from auctune.domain import InputError
 from auctune.engine.file_lock import RUN_LOCK, lock_file
 from auctune.engine.journal import JOURNAL
+from auctune.files.atomic import sync_path, write_atomically
 from auctune.service.storage.engine import FILE_NAME
 from auctune.train.adapter_files import pack_adapter
 

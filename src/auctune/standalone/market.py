@@ -21,7 +21,6 @@ from typing import Any
 
 from rich.console import Console
 
-from auctune.device_profile import Profile
 from auctune.domain import Cluster, InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.console import RunConsole
@@ -33,6 +32,7 @@ from auctune.engine.runtime.local import start_fork_server
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.engine.unix_time import SlotClock
 from auctune.engine.vendors import RepairReport
+from auctune.files.device_profile import Profile
 from auctune.service.config.zone import AUCTION
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import VERSION as LOG_VERSION

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from auctune.device_profile import Profile, physical_devices
 from auctune.domain import Admission, Cluster, InputError, Task
 from auctune.domain.base_name import resolve_base
 from auctune.engine.data.examiner import Examiner
@@ -25,7 +24,8 @@ from auctune.engine.messages.node import (
 from auctune.engine.runtime.local import start_node
 from auctune.engine.runtime.nodes import NodeError, NodeSettings
 from auctune.engine.vendors import RepairVendor
-from auctune.registry import build, check_settings, settled_settings
+from auctune.files.device_profile import Profile, physical_devices
+from auctune.registry.mechanisms import build, check_settings, settled_settings
 from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
 from auctune.train.base import Base, check_device, load_base

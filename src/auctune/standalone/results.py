@@ -7,7 +7,6 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from auctune.atomic_files import write_atomically
 from auctune.domain import Decision, MarketState, Schedule, Task, round_money
 from auctune.domain.money import ZERO
 from auctune.engine.market.report import write_report
@@ -22,6 +21,7 @@ from auctune.engine.market.report_data import (
 )
 from auctune.engine.records import Record, read_decision, schedule_record
 from auctune.engine.vendors import RepairReport
+from auctune.files.atomic import write_atomically
 from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.auction.state import AuctionEventType
 from auctune.sim.result_file import decision_json

@@ -13,7 +13,7 @@ from auctune.engine.spot.job import SpotRunConfig, forecast_source, make_provide
 from auctune.engine.spot.job_config import SpotRayParams, lora_job, read_policy
 from auctune.engine.spot.provider import ProviderFactory
 from auctune.engine.spot.traces import make_trace
-from auctune.schema import hyperparameters_of
+from auctune.files.schema import hyperparameters_of
 from auctune.service.zones.spot.state import StrategyLabels
 from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.job_file import JobFile, read_job_file

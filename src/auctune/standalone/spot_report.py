@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from auctune.atomic_files import write_atomically
 from auctune.engine.spot.overhead import MeasuredOverhead, assumed_overhead, measure_overhead
 from auctune.engine.spot.state import SpotRunState
+from auctune.files.atomic import write_atomically
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotOutcome
 from auctune.spot.value import value_of_finish

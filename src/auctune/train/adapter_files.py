@@ -26,11 +26,11 @@ import safetensors
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from auctune.atomic_files import clean_staging, commit_folder, staging_folder
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
 from auctune.domain.start_adapter import START_SETTINGS, StartAdapter
 from auctune.domain.training import TrainingConfig
+from auctune.files.atomic import clean_staging, commit_folder, staging_folder
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"

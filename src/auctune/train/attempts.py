@@ -6,8 +6,8 @@ a new attempt each time. A worker that was cut off, and has been replaced, is re
 
 from pathlib import Path
 
-from auctune.atomic_files import write_atomically
 from auctune.domain.errors import CheckpointError
+from auctune.files.atomic import write_atomically
 
 _FILE = "attempt"
 

@@ -28,10 +28,10 @@ from transformers import (
 )
 from transformers.pytorch_utils import Conv1D
 
-from auctune.device_profile import module_pattern
 from auctune.domain.base_name import EXPECTED
 from auctune.domain.errors import InputError
 from auctune.extras import install_command
+from auctune.files.device_profile import module_pattern
 from auctune.train.tokenizer import check_config, context_of, find_source, give_padding, loading
 
 # What is computed in, by the number type of the weights.

@@ -4,7 +4,7 @@
                     state.json
                     manifest.json        sizes and SHA-256 of the others, and its own SHA-256
 
-A checkpoint is staged, flushed to disk and renamed (auctune.atomic_files), so a process killed at
+A checkpoint is staged, flushed to disk and renamed (auctune.files.atomic), so a process killed at
 any moment leaves the newest complete one. Damage on the disk is detected by the checksums, and the
 previous checkpoint is used. A checkpoint of another format, or one that the system cannot read now,
 is an error instead: nothing is deleted or skipped. One process at a time writes to a folder.
@@ -23,7 +23,8 @@ from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from safetensors import numpy as arrays_file
 
-from auctune.atomic_files import (
+from auctune.domain.errors import CheckpointError
+from auctune.files.atomic import (
     BACKUP,
     backup_path,
     clean_staging,
@@ -31,7 +32,6 @@ from auctune.atomic_files import (
     remove_folder,
     staging_folder,
 )
-from auctune.domain.errors import CheckpointError
 
 FORMAT = 8
 # Those before it have each parameter of an adapter as a tensor of its own.

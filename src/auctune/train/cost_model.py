@@ -2,7 +2,7 @@
 
     t = a passes + b tokens + c adapters + d sum tokens_i parameters_i + q sum row_tokens_j^2
 
-`auctune.device_profile` says what the terms are. All are found at once, by non-negative least
+`auctune.files.device_profile` says what the terms are. All are found at once, by non-negative least
 squares of the relative errors, from passes of one adapter and from mixed loads. The error of a
 mixed load is that of a fit without it: of ten, nine predict the tenth. Were a half held out, five
 would have to tell five terms, and the margin would be a quantile of five errors.
@@ -17,7 +17,7 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 from scipy.optimize import nnls
 
-from auctune.device_profile import Mix, SweepPoint
+from auctune.files.device_profile import Mix, SweepPoint
 
 GOOD_SPEED = 0.9
 MAX_MARGIN = 0.9

@@ -32,9 +32,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from auctune.atomic_files import clean_staging, commit_folder, staging_folder
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import AuctuneError
+from auctune.files.atomic import clean_staging, commit_folder, staging_folder
 from auctune.train.adapter_files import PREFIX, WEIGHTS, write_record
 from auctune.train.base import Base
 from auctune.train.rows import TokenizedRow

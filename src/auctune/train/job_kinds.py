@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from auctune.domain.base_name import resolve_base
 from auctune.domain.errors import InputError
-from auctune.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
+from auctune.files.schema import STRICT, check_schema, hyperparameters_of, with_hyperparameters
 from auctune.train.adapter_files import read_start
 from auctune.train.base import load_base
 from auctune.train.job import LoraJob

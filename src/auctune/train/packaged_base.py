@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from auctune.atomic_files import clean_staging, commit_if_absent, staging_folder
 from auctune.domain.errors import AuctuneError, InputError
+from auctune.files.atomic import clean_staging, commit_if_absent, staging_folder
 
 GGUF_REQUIREMENT = (
     "gguf==0.19.0",

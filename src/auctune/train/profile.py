@@ -1,4 +1,4 @@
-"""Measurement of a device with a base; auctune.device_profile describes the result.
+"""Measurement of a device with a base; auctune.files.device_profile describes the result.
 
 In this order, all on the trainer that will do the work:
 
@@ -36,7 +36,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from auctune.device_profile import (
+from auctune.domain.errors import InputError
+from auctune.files.device_profile import (
     LARGE_MARGIN,
     REFERENCE_RANK,
     Mix,
@@ -47,7 +48,6 @@ from auctune.device_profile import (
     read_profile,
     write_profile,
 )
-from auctune.domain.errors import InputError
 from auctune.train.base import Base, default_modules, linear_features, num_weight_bytes
 from auctune.train.cost_model import (
     MIN_MIXED_ROUNDS,

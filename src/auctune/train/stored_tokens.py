@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.atomic_files import sync_folder
 from auctune.domain.dataset import DropCause
+from auctune.files.atomic import sync_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

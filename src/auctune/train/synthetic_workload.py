@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from auctune.device_profile import REFERENCE_RANK
 from auctune.domain.errors import AuctuneError
+from auctune.files.device_profile import REFERENCE_RANK
 from auctune.train.base import Base
 from auctune.train.job import LoraJob
 from auctune.train.tiny_text import texts

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from auctune.atomic_files import clean_staging, commit_if_absent, staging_folder
+from auctune.files.atomic import clean_staging, commit_if_absent, staging_folder
 
 
 @dataclass(frozen=True, slots=True)

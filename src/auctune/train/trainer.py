@@ -16,10 +16,10 @@ import torch
 from peft import LoraConfig
 from torch import Tensor
 
-from auctune.atomic_files import clean_staging, commit_folder, remove_folder, staging_folder
 from auctune.domain.checks import check_count
 from auctune.domain.epoch_metrics import EpochMetrics
 from auctune.domain.errors import InputError
+from auctune.files.atomic import clean_staging, commit_folder, remove_folder, staging_folder
 from auctune.train.adapter_files import EPOCHS, epoch_folders
 from auctune.train.attempts import check_attempt
 from auctune.train.base import Base

@@ -1,7 +1,7 @@
-from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
+from auctune.charts.estimates import Interval, Line, Panel, estimates_chart
 from auctune.charts.render import to_svg
 
-TWO = [Estimate("30", "EFT", 5.0, 4.0, 6.0), Estimate("30", "NTM", 2.0, -1.0, 5.0)]
+TWO = [Interval("30", "EFT", 5.0, 4.0, 6.0), Interval("30", "NTM", 2.0, -1.0, 5.0)]
 
 
 def test_estimates_say_their_mean_and_interval() -> None:

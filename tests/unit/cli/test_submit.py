@@ -11,7 +11,7 @@ from auctune.client import JobTerms
 from auctune.client.spec import job_request
 from auctune.domain import InputError
 from auctune.engine.market.market_file import BidEntry
-from auctune.schema import check_schema
+from auctune.files.schema import check_schema
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Defaults, resolve_training
 

@@ -12,7 +12,7 @@ from auctune.client.spec import job_request, parse_training_settings
 from auctune.domain import InputError
 from auctune.domain.training import PARAMETERS, Parameter, TrainingConfig, module_notes
 from auctune.engine.market.market_file import BidEntry
-from auctune.schema import check_schema, hyperparameters_of
+from auctune.files.schema import check_schema, hyperparameters_of
 from auctune.service.jobs.request import JobRequest
 from auctune.service.jobs.training import Defaults, Training, resolve_training
 from auctune.sim.spot.job_file import TrainingEntry

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.engine.base_facts import BaseFacts, Elsewhere, StartNode, learn_base
 from auctune.engine.messages.base import Missing
@@ -14,6 +13,7 @@ from auctune.engine.messages.node import NodeReady, NodeReply
 from auctune.engine.runtime.channel import OnMessage
 from auctune.engine.runtime.nodes import NodeError, NodeSettings
 from auctune.engine.runtime.worker import WorkerHandle
+from auctune.files.device_profile import Profile
 from support.zones import made_up_profile
 
 SETTINGS = NodeSettings("tiny", "cache")

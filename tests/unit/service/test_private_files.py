@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
+from auctune.files.atomic import write_atomically
 from auctune.service.private_files import (
     load_key,
     make_private,

@@ -6,8 +6,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from auctune import registry
 from auctune.domain import Cluster, InputError, Node, NodeType, Task
+from auctune.registry import mechanisms
 from auctune.sim.bound import LARGEST_MILP, WelfareBound, bound_kinds, welfare_bound
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
@@ -31,7 +31,7 @@ MARKET = Instance(
 
 def test_no_bound_says_nothing() -> None:
     assert welfare_bound("none", MARKET) == WelfareBound()
-    report = measure(simulate(MARKET, registry.build("eft", CLUSTER)))
+    report = measure(simulate(MARKET, mechanisms.build("eft", CLUSTER)))
     assert report.to_json()["bound"] == {"kind": "none", "value": None, "ratio": None}
     assert [day.bound for day in report.by_day] == [None, None, None]
 
@@ -46,7 +46,7 @@ def test_the_optimum_is_the_bound_of_a_small_market() -> None:
 
 def test_a_report_gives_welfare_over_its_bound_also_by_day() -> None:
     late = replace(MARKET, tasks=(MARKET.tasks[1], MARKET.tasks[0], MARKET.tasks[2]))
-    report = measure(simulate(late, registry.build("eft", CLUSTER)), welfare_bound("milp", late))
+    report = measure(simulate(late, mechanisms.build("eft", CLUSTER)), welfare_bound("milp", late))
     assert report.welfare == 8
     assert list(report.to_json()["bound"]) == ["kind", "value", "ratio", "exact"]
     assert (report.bound.kind, report.bound.exact) == ("milp", True)
@@ -67,7 +67,7 @@ def test_a_report_gives_welfare_over_its_bound_also_by_day() -> None:
 def test_a_market_of_one_day_has_no_days() -> None:
     one_day = replace(MARKET, cluster=replace(CLUSTER, slot_seconds=14_400.0))
     assert welfare_bound("milp", one_day).by_day == ()
-    report = measure(simulate(one_day, registry.build("eft", one_day.cluster)))
+    report = measure(simulate(one_day, mechanisms.build("eft", one_day.cluster)))
     assert "by_day" not in report.to_json()
 
 
@@ -78,8 +78,10 @@ def test_bounds_by_day_hold_where_a_day_s_tasks_run_on_the_next(kind: str) -> No
     days = replace(market, cluster=replace(market.cluster, slot_seconds=21_600.0))
     bound = welfare_bound(kind, days)
     assert len(bound.by_day) == 3
-    for name in registry.mechanism_names():
-        report = measure(simulate(days, registry.build(name, days.cluster, {}, days.tasks)), bound)
+    for name in mechanisms.mechanism_names():
+        report = measure(
+            simulate(days, mechanisms.build(name, days.cluster, {}, days.tasks)), bound
+        )
         assert report.bound.ratio is not None
         assert 0 < report.bound.ratio <= 1
         assert all(day.welfare <= (day.bound or 0.0) for day in report.by_day)

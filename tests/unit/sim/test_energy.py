@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
-from auctune.electricity import PriceSeries, read_prices, slot_costs
+from auctune.files.electricity import PriceSeries, read_prices, slot_costs
 from auctune.sim.energy import DailySwing, DayAhead
 
 HOURLY = PriceSeries(3600 * np.arange(48.0), np.linspace(-20.0, 74.0, 48))

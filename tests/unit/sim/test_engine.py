@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auctune.atomic_files import AtomicFiles
 from auctune.auction import Pdftsp, make_eft
 from auctune.domain import (
     Admission,
@@ -34,10 +33,12 @@ from auctune.domain import (
     Schedule,
     Task,
 )
+from auctune.files.atomic import AtomicFiles
+from auctune.files.json_file import write_json, write_line
 from auctune.sim.engine import SimulationResult, simulate, warm_up
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import measure
-from auctune.sim.result_file import decision_json, write_decision, write_json
+from auctune.sim.result_file import decision_json
 from auctune.sim.tally import Accounts, vendor_price
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 from support.markets import random_market
@@ -211,7 +212,7 @@ def test_the_report_has_its_keys_in_order() -> None:
 
 def test_a_decision_line_keeps_value_and_surplus_to_the_last_bit() -> None:
     file = StringIO()
-    write_decision(SCRIPT["x"], file)
+    write_line(decision_json(SCRIPT["x"]), file)
     line = json.loads(file.getvalue())
     assert file.getvalue().count("\n") == 1
     assert (line["value"], line["surplus"], line["payment"]) == (1 / 3, 0.1, 4.1)

@@ -19,7 +19,7 @@ from auctune.engine.messages.node import (
     TaskResult,
 )
 from auctune.engine.runtime.nodes import NodeError
-from auctune.registry import build
+from auctune.registry.mechanisms import build
 from auctune.replay.auction import AuctionVerifier
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import EventType

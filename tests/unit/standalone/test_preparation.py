@@ -6,7 +6,7 @@ import pytest
 from auctune.domain import InputError
 from auctune.engine.base_place import base_cache
 from auctune.engine.market.market_file import read_market
-from auctune.registry import build
+from auctune.registry.mechanisms import build
 from auctune.standalone.preparation import Prepared, input_files
 from auctune.train.tiny import tiny_folder
 from support.market_runs import prepare_market, with_change, write_market

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.registry import build
+from auctune.registry.mechanisms import build
 from auctune.service.event_writer import LogWriter
 from auctune.service.storage import StoreError
 from auctune.service.storage.engine import FILE_NAME

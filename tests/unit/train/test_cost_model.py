@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.device_profile import Mix, SweepPoint
+from auctune.files.device_profile import Mix, SweepPoint
 from auctune.train.cost_model import (
     LINE_ERROR,
     MIN_MIXED_ROUNDS,

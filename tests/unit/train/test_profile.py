@@ -12,8 +12,8 @@ from peft import LoraConfig, get_peft_model
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from auctune.datasets import read_dataset
-from auctune.device_profile import Mix, SweepPoint
 from auctune.domain import InputError
+from auctune.files.device_profile import Mix, SweepPoint
 from auctune.train.base import (
     Base,
     default_modules,

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from auctune.domain.errors import InputError
-from auctune.parameter_text import parse_label
+
+if TYPE_CHECKING:
+    from auctune.registry.policies import Catalogue
 
 T = TypeVar("T")
 
@@ -140,27 +142,13 @@ def refuse_combined(option: str, others: Mapping[str, object], expected: str) ->
             raise InputError(name, f"cannot be combined with {option}", expected)
 
 
-def parse_labels(
-    labels: Sequence[str],
-    option: str,
-    noun: str,
-    make: Callable[[str, Mapping[str, str]], T],
-) -> list[T]:
-    """Make what labels such as `ahap:window=5` name; no two may be equal.
-
-    `option` has the labels, `noun` says what they name, such as `policy`; `make` is called with
-    each name and its settings.
-    """
+def parse_labels(labels: Sequence[str], option: str, catalogue: "Catalogue[T]") -> list[T]:
+    """Make what labels such as `ahap:window=5` of an option name; no two may be equal."""
     made: list[T] = []
     for label in labels:
-        name, settings = parse_label(label, option, noun)
-        try:
-            one = make(name, settings)
-        except InputError as error:
-            place = option if error.place == noun else f"{option} {label}: {error.place}"
-            raise error.at(place) from None
+        one = catalogue.parse(label, option)
         if one in made:
-            raise InputError(option, f"{label} is given twice", f"each {noun} once")
+            raise InputError(option, f"{label} is given twice", f"each {catalogue.place} once")
         made.append(one)
     return made
 

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain.errors import InputError
-from auctune.sim.result_file import write_json as write_json_file
+from auctune.files import json_file
+from auctune.files.atomic import AtomicFiles
 
 if TYPE_CHECKING:
     from auctune.charts.theme import AnyChart
@@ -57,7 +57,7 @@ def write_files(
 
 def write_json(figures: Any) -> Write:
     """Return a writer of figures as JSON."""
-    return lambda file: write_json_file(figures, file)
+    return lambda file: json_file.write_json(figures, file)
 
 
 def _write_bytes(content: bytes, file: TextIO) -> None:

@@ -1,11 +1,14 @@
 """Tables, as wide as the terminal, or as their content if output is redirected."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from auctune.numerics.estimates import Estimate
 
 # Width of files and pipes: wider than any table.
 _MAX_WIDTH = 1000
@@ -41,3 +44,9 @@ def make_console(table: Table) -> Console:
         return console
     wide = console.options.update(max_width=_MAX_WIDTH)
     return Console(width=Measurement.get(console, wide, table).maximum)
+
+
+def interval_text(estimate: "Estimate", form: str) -> str:
+    """Return a figure and half the width of its interval, both in a form such as `.2f`."""
+    half = "" if estimate.half_width is None else f" ± {estimate.half_width:{form}}"
+    return f"{estimate.value:{form}}{half}"

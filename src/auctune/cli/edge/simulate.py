@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from auctune.cli._support.options import LABEL, Charts, option_groups, parse_key_values
+from auctune.cli._support.options import (
+    LABEL,
+    Charts,
+    option_groups,
+    parse_key_values,
+    parse_labels,
+)
 from auctune.cli._support.outputs import check_output_paths, write_files, write_json
 from auctune.cli._support.progress import warn_compiling
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 from auctune.edge.search.forward import plan_cost
+from auctune.registry.policies import EDGE_PLAYERS
 from auctune.sim.edge.comparison import (
     DEFAULT_PLAYERS,
     EdgeBound,
     EdgePlayed,
     bound_of,
-    parse_player,
     play,
     use_by_slot,
 )
@@ -98,7 +104,7 @@ def simulate(
     """
     _check_bound(bound, outputs.time_limit)
     check_output_paths([instance], (decisions, outputs.report, outputs.charts))
-    player = parse_player(mechanism)
+    player = EDGE_PLAYERS.parse(mechanism, "--mechanism")
     market = read_edge_instance(instance)
     warn_compiling(plan_cost, "the edge's")
     played = play(mechanism, player, market)
@@ -140,11 +146,8 @@ def compare(
     """
     _check_bound(bound, outputs.time_limit)
     check_output_paths([instance], (outputs.report, outputs.charts))
-    labels = mechanism or list(DEFAULT_PLAYERS)
-    for index, label in enumerate(labels):
-        if label in labels[:index]:
-            raise InputError("--mechanism", f"{label} is given twice", "each mechanism once")
-    players = [parse_player(label) for label in labels]
+    labels = mechanism or DEFAULT_PLAYERS
+    players = parse_labels(labels, "--mechanism", EDGE_PLAYERS)
     market = read_edge_instance(instance)
     warn_compiling(plan_cost, "the edge's")
     rows = [play(label, one, market) for label, one in zip(labels, players, strict=True)]
@@ -165,10 +168,10 @@ def _check_bound(kind: str, time_limit: float) -> None:
 
 
 def _draw_welfare(rows: Sequence[EdgePlayed], bound: EdgeBound | None) -> "AnyChart":
-    from auctune.charts.estimates import Estimate, Line, Panel, estimates_chart
+    from auctune.charts.estimates import Interval, Line, Panel, estimates_chart
 
-    def estimate(group: str, label: str, value: float) -> Estimate:
-        return Estimate(group, label, value, value, value)
+    def estimate(group: str, label: str, value: float) -> Interval:
+        return Interval(group, label, value, value, value)
 
     line = None if bound is None else Line(bound.value, "bound")
     welfare = [estimate("welfare", row.label, row.welfare) for row in rows]

@@ -11,7 +11,7 @@ import typer
 from auctune.cli._support.options import LABEL, Charts, parse_labels, refuse_combined
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
-from auctune.registry import spot_policy
+from auctune.registry.policies import SPOT_POLICIES
 from auctune.sim.spot import trials as spot_trials
 from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster, user_cache
 from auctune.sim.spot.job_file import JobFile, read_job_file
@@ -90,7 +90,7 @@ class SpotInputs:
 
 def read_policies(labels: Sequence[str]) -> list[SpotPolicy]:
     """Make policies such as `ahap:window=5`."""
-    return parse_labels(labels, "--policy", "policy", spot_policy)
+    return parse_labels(labels, "--policy", SPOT_POLICIES)
 
 
 def read_pool(pool: str) -> tuple[SpotPolicy, ...]:

@@ -27,7 +27,7 @@ from auctune.cli.spot.inputs import (
     read_pool,
 )
 from auctune.cli.spot.tables import print_comparison, print_schedule, print_trials
-from auctune.registry import spot_policy_names
+from auctune.registry.policies import SPOT_POLICIES
 from auctune.sim.spot.files import SlotLine, slot_lines, write_slot_lines
 from auctune.sim.spot.trials import (
     PolicyScore,
@@ -111,7 +111,7 @@ def compare(
     """
     read = [options.market, options.job, *(prices or ())]
     check_output_paths(read, (options.out, options.charts))
-    named = read_policies(policy or spot_policy_names())
+    named = read_policies(policy or SPOT_POLICIES.names())
     pooled = () if pool is None else read_pool(pool)
     forecaster = read_forecaster(options.forecast)
     inputs = read_inputs(options.job, options.market, prices or (), options.fixed_price)

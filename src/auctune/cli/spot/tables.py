@@ -6,13 +6,12 @@ from typing import Any
 
 import typer
 
-from auctune.cli._support.tables import make_table, print_table
+from auctune.cli._support.tables import interval_text, make_table, print_table
 from auctune.numerics.arrays import Floats
 from auctune.sim.spot.advice import Advice
 from auctune.sim.spot.files import SlotLine
 from auctune.sim.spot.job_file import MarketEntry
 from auctune.sim.spot.selection import Selection, heaviest_ever, name_of, share_of_best, weight_of
-from auctune.sim.spot.statistics import Estimate
 from auctune.sim.spot.trials import PolicyScore, Start, Trials
 from auctune.spot import SpotJob, SpotMarket, SpotOutcome
 
@@ -90,10 +89,10 @@ def print_comparison(
     for label, one in rows:
         table.add_row(
             label,
-            _figure(one.utility, ".2f"),
-            _figure(one.cost, ".2f"),
-            _figure(one.on_time, ".1%"),
-            "-" if one.of_optimum is None else _figure(one.of_optimum, ".1%"),
+            interval_text(one.utility, ".2f"),
+            interval_text(one.cost, ".2f"),
+            interval_text(one.on_time, ".1%"),
+            "-" if one.of_optimum is None else interval_text(one.of_optimum, ".1%"),
         )
     table.add_row("optimum", f"{optimum.mean():.2f}", "", "", "")
     print_table(table)
@@ -172,8 +171,3 @@ def in_money(cost: float, money: MarketEntry) -> str:
 def _ratio_text(utility: float, optimum: float) -> str:
     share = f", {utility / optimum:.1%} of it" if optimum > 0 else ""
     return f"optimum {optimum:.3f}{share}"
-
-
-def _figure(estimate: Estimate, form: str) -> str:
-    half = "" if estimate.half_width is None else f" ± {estimate.half_width:{form}}"
-    return f"{estimate.value:{form}}{half}"

@@ -10,11 +10,10 @@ import typer
 from auctune.cli._support.options import LABEL, parse_labels
 from auctune.cli._support.outputs import check_output_paths, write_files
 from auctune.cli._support.progress import ProgressBars
-from auctune.cli._support.tables import make_table, print_table
+from auctune.cli._support.tables import interval_text, make_table, print_table
 from auctune.domain.checks import check_count
 from auctune.domain.errors import InputError
-from auctune.registry import timeshare_allocator, timeshare_allocator_names
-from auctune.sim.spot.statistics import Estimate
+from auctune.registry.policies import TIMESHARE_ALLOCATORS
 from auctune.sim.timeshare.bundle_file import bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.comparison import (
     AllocatorComparison,
@@ -26,7 +25,7 @@ from auctune.sim.timeshare.recorded import SHIPPED, RecordedBundle, read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle, table_bundles
 from auctune.timeshare import Allocator, BundleOutcome, ClairvoyantOptimum
 
-_NAMES = timeshare_allocator_names()
+_NAMES = TIMESHARE_ALLOCATORS.names()
 _ALLOCATORS = f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}"
 _TABLES = ("pure", "mixed-1", "mixed-2")
 
@@ -93,7 +92,7 @@ def compare(
     check_count(threads, "--threads", 1)
     check_count(bundles, "--bundles", 1)
     check_count(seed, "--seed", 0)
-    labels = allocator or timeshare_allocator_names()
+    labels = allocator or TIMESHARE_ALLOCATORS.names()
     allocators = _read_allocators(labels)
     check_output_paths([None if bundle is None else Path(bundle)], (out,))
     if bundle is None:
@@ -110,7 +109,7 @@ def compare(
 
 def _read_allocators(labels: Sequence[str]) -> list[Allocator]:
     """Make allocators such as `lara:estimator=mixture`."""
-    return parse_labels(labels, "--allocator", "allocator", timeshare_allocator)
+    return parse_labels(labels, "--allocator", TIMESHARE_ALLOCATORS)
 
 
 def _read_bundle(bundle: str, curves: Path | None) -> RecordedBundle:
@@ -157,17 +156,11 @@ def _print_comparison(labels: Sequence[str], comparison: AllocatorComparison) ->
         ratio = score.of_optimum
         table.add_row(
             label,
-            _interval(score.done, 2),
-            "" if ratio is None else _interval(ratio, 3),
+            interval_text(score.done, ".2f"),
+            "" if ratio is None else interval_text(ratio, ".3f"),
             f"{score.switches.value:.0f}",
         )
     print_table(table)
     num = len(comparison.bundles)
     mean = comparison.optimum.mean()
     typer.echo(f"{num} bundle{'s' * (num > 1)}; clairvoyant optimum {mean:.2f}")
-
-
-def _interval(estimate: Estimate, digits: int) -> str:
-    if estimate.half_width is None:
-        return f"{estimate.value:.{digits}f}"
-    return f"{estimate.value:.{digits}f} ± {estimate.half_width:.{digits}f}"

@@ -10,9 +10,9 @@ import stat
 import zipfile
 from pathlib import Path
 
-from auctune.atomic_files import atomic_file
 from auctune.domain import InputError
 from auctune.engine.messages.data import Archived
+from auctune.files.atomic import atomic_file
 
 # The first that the format can name.
 _DATE = (1980, 1, 1, 0, 0, 0)

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
-from auctune.atomic_files import remove_folder, write_atomically
+from auctune.files.atomic import remove_folder, write_atomically
 from auctune.train.adapter_files import EPOCHS, KEPT_EPOCHS, epoch_folders, write_adapter_files
 from auctune.train.checkpoint import (
     CHECKPOINTS,

@@ -22,17 +22,17 @@ from auctune.edge.prices import ErisParams
 from auctune.engine.base_place import base_cache
 from auctune.engine.edge.ray_sites import worker_gpus
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.parameter_text import parse_label
-from auctune.schema import (
+from auctune.files.parameter_text import parse_label
+from auctune.files.schema import (
     STRICT,
     CheckpointInterval,
     check_schema,
     hyperparameters_of,
     with_hyperparameters,
 )
-from auctune.sim.edge.comparison import parse_player
+from auctune.files.toml_file import read_toml
+from auctune.registry.policies import EDGE_PLAYERS
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
-from auctune.sim.toml_file import read_toml
 from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
 
@@ -277,7 +277,7 @@ def _eris_params(mechanism: str) -> ErisParams:
     if name != "eris":
         expected = "eris, with its settings, as in eris:pricing=paper"
         raise InputError("--mechanism", f"{name!r} does not run at sites", expected)
-    player = parse_player(mechanism)
+    player = EDGE_PLAYERS.parse(mechanism, "--mechanism")
     assert isinstance(player, ErisPlayer)
     return player.params
 

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.edge.decision import SlotPlan
 from auctune.edge.job import EdgeJob
@@ -26,6 +25,7 @@ from auctune.engine.messages.base import IDLE_MESSAGES, Alive, Array, Stop
 from auctune.engine.runtime.channel import OnMessage, ParentChannel
 from auctune.engine.runtime.local import WorkerProcess, start_fork_server, start_worker
 from auctune.engine.runtime.worker import WorkerHandle, WorkerSpec
+from auctune.files.atomic import write_atomically
 
 _THOUSANDTHS = 1000
 # Rounding errors of a product of decimals are not a thousandth.

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from auctune.device_profile import Profile, job_token_cost
 from auctune.domain import Cluster, InputError, Quote, Task
 from auctune.domain.data_size import DataSize, job_notes
 from auctune.domain.errors import RepairableError
@@ -20,6 +19,7 @@ from auctune.domain.training import module_notes
 from auctune.engine.data.examiner import Examiner
 from auctune.engine.market.market_file import BidEntry, MarketFile, Resolve
 from auctune.engine.vendors import RepairVendor
+from auctune.files.device_profile import Profile, job_token_cost
 from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
 

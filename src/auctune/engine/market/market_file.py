@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-from auctune.device_profile import physical_devices
 from auctune.domain import InputError, Money, parse_money
 from auctune.domain.base_name import BaseDtype
 from auctune.domain.dataset import RowKind
 from auctune.domain.start_adapter import StartAdapter
 from auctune.engine.runtime.ray.params import RayParams, Resource, check_ray
 from auctune.engine.vendors import RepairParams
-from auctune.schema import (
+from auctune.files.device_profile import physical_devices
+from auctune.files.schema import (
     STRICT,
     CheckpointInterval,
     NumDevices,

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from auctune.atomic_files import write_atomically
 from auctune.charts import (
     LIGHT,
     Bill,
@@ -21,6 +20,7 @@ from auctune.charts.render import DrawChart
 from auctune.domain import Reason
 from auctune.engine.market.report_data import MarketReport, ReportTask
 from auctune.engine.report import figure, loss_figure, render_template
+from auctune.files.atomic import write_atomically
 from auctune.pages import count
 
 HALF = 496

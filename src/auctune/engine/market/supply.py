@@ -8,9 +8,9 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 
-from auctune.device_profile import Profile, physical_devices
 from auctune.domain import Cluster, InputError, Node, NodeType
 from auctune.engine.market.market_file import MarketFile, NodeTypeEntry
+from auctune.files.device_profile import Profile, physical_devices
 
 
 def make_cluster(market: MarketFile, profiles: Mapping[str, Profile]) -> Cluster:

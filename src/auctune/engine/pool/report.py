@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from auctune.atomic_files import clean_temp_files, write_atomically
 from auctune.charts import LossCurve, utilization_map
 from auctune.charts.losses import MAX_PANELS
 from auctune.engine.messages.pool import MemoryState
 from auctune.engine.pool.epoch import JobSetState
 from auctune.engine.pool.events import Member, PoolState, QuantumTrained
 from auctune.engine.report import figure, loss_figure, render_template
+from auctune.files.atomic import clean_temp_files, write_atomically
 
 VERSION = 1
 

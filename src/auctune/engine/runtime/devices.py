@@ -13,12 +13,12 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from auctune.device_profile import physical_devices
 from auctune.domain import AuctuneError
 from auctune.engine.messages.base import Alive, Failed
 from auctune.engine.messages.devices import DEVICE_MESSAGES, DeviceLoaded, JoinDevices
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.engine.runtime.nodes import NodeSettings
+from auctune.files.device_profile import physical_devices
 from auctune.train.base import Base
 from auctune.train.multilora.device_group import (
     DeviceGroup,

@@ -10,8 +10,8 @@ from pydantic import Field, TypeAdapter
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.engine.elastic.gradient_worker import WorkerSettings
-from auctune.parameter_text import parse_label
-from auctune.registry import spot_policy
+from auctune.files.parameter_text import parse_label
+from auctune.registry.policies import SPOT_POLICIES
 from auctune.sim.spot.advice import Advice, advise
 from auctune.sim.spot.forecasts import ForecasterSpec, parse_forecaster
 from auctune.spot.job import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
@@ -242,7 +242,7 @@ def read_policy(label: str) -> Policy:
         InputError: naming `policy` or the setting.
     """
     name, settings = parse_label(label, "policy", "policy")
-    return spot_policy(name, settings)
+    return SPOT_POLICIES.build(name, settings)
 
 
 def max_deadline(history: SpotMarket) -> int:

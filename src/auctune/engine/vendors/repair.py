@@ -14,7 +14,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from auctune.atomic_files import write_atomically
 from auctune.domain import InputError, Money, Quote
 from auctune.domain.dataset import RowKind
 from auctune.domain.money import STEP, ZERO
@@ -30,6 +29,7 @@ from auctune.engine.vendors.report import (
     RepairReport,
 )
 from auctune.engine.vendors.schema import CONTEXT, ShapedRow, shape_row, unsupported_part
+from auctune.files.atomic import write_atomically
 
 BUILTIN_VENDOR = "builtin"
 EXAMPLES_PER_ACTION = 3

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from auctune.atomic_files import clean_temp_files
 from auctune.domain import AuctuneError
 from auctune.engine.data.archive import archive_folder
 from auctune.engine.data.examiner import Examiner
@@ -44,6 +43,7 @@ from auctune.engine.messages.data import (
 )
 from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.vendors import RepairVendor
+from auctune.files.atomic import clean_temp_files
 from auctune.train.adapter_files import read_start
 
 MESSAGES = DATA_MESSAGES

@@ -385,7 +385,7 @@ class NodeWorker:
 
     def _load(self, task: TaskQuota) -> tuple[str, ...]:
         """Load a task; from its first row, if all its checkpoints are damaged."""
-        from auctune.atomic_files import remove_folder
+        from auctune.files.atomic import remove_folder
         from auctune.train.attempts import check_attempt
         from auctune.train.checkpoint import CHECKPOINTS, DamagedCheckpointError
 

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from auctune.atomic_files import clean_staging, commit_folder, remove_folder, staging_folder
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.messages.pool import (
     ExportJob,
@@ -35,6 +34,7 @@ from auctune.engine.messages.pool import (
 )
 from auctune.engine.pool.device import JobFailedError
 from auctune.engine.pool.events import PoolDirectory
+from auctune.files.atomic import clean_staging, commit_folder, remove_folder, staging_folder
 from auctune.train.checkpoint import discard_newer, load_latest, save_checkpoint
 from auctune.train.job import LoraJob
 from auctune.train.preemptible import (

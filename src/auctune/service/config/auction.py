@@ -6,11 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from auctune.device_profile import physical_devices
 from auctune.domain import InputError
 from auctune.engine.runtime.ray.params import RayParams, Resource
 from auctune.engine.vendors import BUILTIN_VENDOR
-from auctune.schema import STRICT, NumDevices
+from auctune.files.device_profile import physical_devices
+from auctune.files.schema import STRICT, NumDevices
 from auctune.service.config.fields import (
     Name,
     NonNegative,

@@ -9,7 +9,7 @@ from auctune.domain import InputError
 from auctune.edge import EdgeMarket, ErisParams, Site
 from auctune.engine.edge.ray_sites import worker_gpus
 from auctune.engine.runtime.ray.params import ClusterAddress
-from auctune.schema import STRICT
+from auctune.files.schema import STRICT
 from auctune.service.config.fields import (
     Count,
     Name,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from auctune.domain import InputError
 from auctune.engine.generation import GeneratorSettings, VllmSettings
 from auctune.engine.vllm_server import LORA_RANKS, check_vllm
-from auctune.schema import STRICT
+from auctune.files.schema import STRICT
 from auctune.service.config.fields import Amount, Positive, RelativePath
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 

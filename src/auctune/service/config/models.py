@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
-from auctune.device_profile import physical_devices
 from auctune.domain import InputError
 from auctune.domain.dataset import DEFAULT_MAX_ROW_CHARACTERS
 from auctune.domain.money import ZERO
-from auctune.schema import STRICT, ByKind, check_schema
+from auctune.files.device_profile import physical_devices
+from auctune.files.schema import STRICT, ByKind, check_schema
+from auctune.registry.third_party import ZONE_KINDS, load_entry, third_party_names
 from auctune.service.accounts.registry import NO_TERMS, DefaultTerms, HashedKey, hash_existing_key
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.config.edge import EdgeConfig
@@ -36,7 +37,6 @@ from auctune.service.config.wandb import WandbConfig
 from auctune.service.config.zone import AUCTION, EDGE, SPOT, TIMESHARE, ZoneConfig
 from auctune.service.jobs.request import PREFIX
 from auctune.service.vendors.protocol import check_url
-from auctune.third_party import ZONE_KINDS, load_entry, third_party_names
 
 _KINDS = {AUCTION: AuctionConfig, SPOT: SpotConfig, TIMESHARE: TimeshareConfig, EDGE: EdgeConfig}
 

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.engine.vendors import BUILTIN_VENDOR, RepairParams
-from auctune.schema import STRICT
+from auctune.files.schema import STRICT
 from auctune.service.config.fields import (
     Amount,
     Name,

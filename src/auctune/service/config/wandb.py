@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
-from auctune.schema import STRICT
+from auctune.files.schema import STRICT
 from auctune.service.config.fields import (
     URL,
     RelativePath,

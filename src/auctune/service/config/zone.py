@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 from auctune.domain import InputError
 from auctune.domain.base_name import DTYPE_WORDS, BaseDtype, resolve_base
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
-from auctune.schema import STRICT, CheckpointInterval
+from auctune.files.schema import STRICT, CheckpointInterval
 from auctune.service.config.fields import Count, Name, Positive, settings_folder
 
 AUCTION = "auction"

@@ -17,9 +17,9 @@ from typing import IO
 
 import structlog
 
-from auctune.atomic_files import replace_durably
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.data.client import tokens_folder
+from auctune.files.atomic import replace_durably
 from auctune.service.fair_queue import FairQueue
 
 _DRAFT = ".draft"

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from auctune.domain import AuctuneError, InputError
 from auctune.engine.data.client import DataError
 from auctune.engine.generation import InferenceError
-from auctune.schema import format_path
+from auctune.files.schema import format_path
 from auctune.service.accounts.budgets import BudgetExceededError
 from auctune.service.accounts.limits import LimitReachedError
 from auctune.service.files.blobs import DiskFullError, TooLargeError

@@ -23,7 +23,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
 from auctune.domain import InputError
-from auctune.schema import to_input_error
+from auctune.files.schema import to_input_error
 from auctune.service.accounts.registry import Principal
 from auctune.service.files.repository import Purpose
 from auctune.service.http.errors import ApiError, retry_after

@@ -25,7 +25,7 @@ from sqlalchemy import Engine, Row, select
 from auctune.domain import InputError
 from auctune.domain.start_adapter import StartAdapter
 from auctune.domain.training import Method as TrainingMethod
-from auctune.schema import with_hyperparameters
+from auctune.files.schema import with_hyperparameters
 from auctune.service.accounts.registry import AppliedTerm
 from auctune.service.fair_queue import in_thread, leave_gate
 from auctune.service.identifiers import FILE_ID

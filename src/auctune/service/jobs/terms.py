@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from auctune.domain import InputError, Money, parse_money
-from auctune.schema import hyperparameters_of
+from auctune.files.schema import hyperparameters_of
 from auctune.service.accounts.registry import Principal
 from auctune.service.jobs.quotes import NO_ALTERNATIVES, Alternatives
 from auctune.service.jobs.request import JobRequest, MarketTerms, Request

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
 from auctune.domain.dataset import DEFAULT_MAX_LENGTH
 from auctune.domain.training import TrainingConfig, check_batch_size
-from auctune.schema import hyperparameters_of
+from auctune.files.device_profile import Profile
+from auctune.files.schema import hyperparameters_of
 from auctune.service.jobs.request import (
     Hyperparameters,
     IdempotencyKey,

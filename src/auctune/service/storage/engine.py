@@ -24,8 +24,8 @@ from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
-from auctune.atomic_files import link_durably
 from auctune.domain import AuctuneError, InputError
+from auctune.files.atomic import link_durably
 from auctune.service.storage.event_log import check_log, record_version
 from auctune.service.storage.identity import check_unused, database_id
 

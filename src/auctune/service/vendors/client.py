@@ -34,10 +34,10 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from auctune.atomic_files import replace_durably
 from auctune.datasets import read_dataset
 from auctune.domain import InputError, Money, parse_money
 from auctune.engine.vendors import DroppedRow, Example, RepairReport
+from auctune.files.atomic import replace_durably
 from auctune.service.vendors.protocol import (
     MONEY,
     DataBody,

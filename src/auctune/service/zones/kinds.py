@@ -14,6 +14,7 @@ from typing import Any
 
 from auctune.domain import InputError
 from auctune.domain.base_name import resolve_base
+from auctune.registry.third_party import ZONE_KINDS, load_entry
 from auctune.service.config.models import ServiceConfig
 from auctune.service.config.zone import (
     AUCTION,
@@ -29,7 +30,6 @@ from auctune.service.zones.core.kind import ZoneKind
 from auctune.service.zones.edge.kind import EdgeKind
 from auctune.service.zones.spot.kind import SpotKind
 from auctune.service.zones.timeshare.kind import TimeshareKind
-from auctune.third_party import ZONE_KINDS, load_entry
 
 KINDS: Mapping[str, ZoneKind[Any]] = {
     AUCTION: AuctionKind(),

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from auctune import registry
-from auctune.domain import InputError
 from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision
 from auctune.edge.eris import EdgePlayer, Eris, ErisPlayer
@@ -18,7 +16,6 @@ from auctune.edge.offline.optimum import offline_optimum, welfare_bound
 from auctune.edge.prices import shares
 from auctune.numerics.arrays import Floats
 from auctune.numerics.highs import SolveOptions
-from auctune.parameter_text import parse_label
 from auctune.sim.edge.instance_file import EdgeInstance
 
 DEFAULT_PLAYERS = ("eris", "eris:pricing=paper", "tiresias", "antman", "liquid")
@@ -69,20 +66,6 @@ class EdgeBound:
     value: float
     reached: float | None = None
     optimal: bool = False
-
-
-def parse_player(label: str, place: str = "--mechanism") -> EdgePlayer:
-    """Return the mechanism of a text such as `eris:pricing=paper`.
-
-    Raises:
-        InputError: naming `place`.
-    """
-    name, settings = parse_label(label, place, "mechanism")
-    try:
-        return registry.edge_player(name, settings)
-    except InputError as error:
-        inner = place if error.place == "mechanism" else f"{place} {label}: {error.place}"
-        raise InputError(inner, error.found, error.expected) from None
 
 
 def play(

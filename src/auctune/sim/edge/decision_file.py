@@ -4,12 +4,12 @@ Money that was paid is rounded, to 4 decimals; utilities and surpluses are writt
 computed, to the last bit.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any, TextIO
 
 from auctune.domain import Reason, parse_money
 from auctune.edge.decision import EdgeDecision, EdgePlan, Move, SlotPlan
+from auctune.files.json_file import write_line
 
 
 def edge_decision_json(decision: EdgeDecision) -> dict[str, Any]:
@@ -29,8 +29,7 @@ def edge_decision_json(decision: EdgeDecision) -> dict[str, Any]:
 def write_edge_decisions(decisions: Iterable[EdgeDecision], file: TextIO) -> None:
     """Write a line a decision."""
     for decision in decisions:
-        json.dump(edge_decision_json(decision), file, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
+        write_line(edge_decision_json(decision), file)
 
 
 def parse_edge_decision(data: Any) -> EdgeDecision:

@@ -1,6 +1,5 @@
 """Instances of an edge market, and their files."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +7,12 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain import InputError
 from auctune.edge.job import ByDuration, EdgeJob, Logistic, Utility
 from auctune.edge.market import EdgeMarket, Site
-from auctune.sim.instance_file import read_json, show
+from auctune.files.atomic import AtomicFiles
+from auctune.files.json_file import read_json, write_line
+from auctune.sim.instance_file import EXPECTED, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def read_edge_instance(path: Path) -> EdgeInstance:
         InputError: `FILE: jobs[3].arrival: found; expected ...`, for the first thing that is wrong.
     """
     try:
-        return parse_edge_instance(read_json(path))
+        return parse_edge_instance(read_json(path, EXPECTED))
     except InputError as error:
         raise error.within(str(path)) from None
 
@@ -165,8 +165,7 @@ def write_edge_instance(instance: EdgeInstance, path: Path) -> None:
         InputError: if the file cannot be written.
     """
     with AtomicFiles([path]) as (file,):
-        json.dump(edge_instance_json(instance), file, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
+        write_line(edge_instance_json(instance), file)
 
 
 def parse_edge_instance(data: Any) -> EdgeInstance:

@@ -14,8 +14,8 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.edge.job import MOST_CELLS, MOST_CHUNKS, EdgeJob, Logistic, check_most
 from auctune.edge.market import EdgeMarket, Site
+from auctune.files.parameter_text import parse_params
 from auctune.numerics.rng import stream
-from auctune.parameter_text import parse_params
 from auctune.sim.edge.instance_file import EdgeInstance
 
 SCALE, DECAY = 3000.0, 3.0

@@ -13,8 +13,8 @@ import polars as pl
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite
+from auctune.files.parameter_text import parse_label, parse_params
 from auctune.numerics.arrays import Floats
-from auctune.parameter_text import parse_label, parse_params
 from auctune.spot import SpotMarket
 from auctune.spot.forecasts import (
     Arima,

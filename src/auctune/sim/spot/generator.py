@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.numerics.arrays import Floats, Ints
+from auctune.numerics.goodness_of_fit import autocorrelation
 from auctune.numerics.rng import stream
 from auctune.spot.market import SpotMarket
 
@@ -321,17 +322,6 @@ def fit_prices(series: Sequence[Floats], slot_seconds: float) -> PriceParams:
         changes_per_day=-math.log1p(-chance) * DAY_SECONDS / slot_seconds,
         daily=_daily(series, slot_seconds, deviation),
     )
-
-
-def autocorrelation(series: Sequence[Floats], lags: Ints) -> Floats:
-    """[k] of series about their own means, each pair of slots with the same weight."""
-    centred = [values - values.mean() for values in series]
-    variance = float(np.concatenate(centred).var())
-    products = [
-        np.concatenate([values[: len(values) - lag] * values[lag:] for values in centred])
-        for lag in lags.tolist()
-    ]
-    return np.array([float(pairs.mean()) for pairs in products]) / variance
 
 
 def mean_square_change(series: Sequence[Floats], lags: Ints) -> Floats:

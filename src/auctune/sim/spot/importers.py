@@ -21,8 +21,8 @@ from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_count, check_positive
+from auctune.files.schema import check_json
 from auctune.numerics.arrays import Floats, Ints
-from auctune.schema import check_json
 from auctune.sim.spot.trace import COLUMNS, MAX_VALUE, SpotTrace
 
 MAX_LINES = 10_000_000

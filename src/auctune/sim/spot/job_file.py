@@ -10,14 +10,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
-from auctune.schema import (
+from auctune.files.schema import (
     STRICT,
     CheckpointInterval,
     check_schema,
     hyperparameters_of,
     with_hyperparameters,
 )
-from auctune.sim.toml_file import read_toml
+from auctune.files.toml_file import read_toml
 from auctune.spot.job import (
     DEFAULT_VALUE,
     Changeover,

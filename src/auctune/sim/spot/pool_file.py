@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 
 from auctune.domain import InputError
-from auctune.schema import STRICT, check_schema
-from auctune.sim.toml_file import read_toml
+from auctune.files.schema import STRICT, check_schema
+from auctune.files.toml_file import read_toml
 from auctune.spot import Ahanp, Ahap, OnDemandOnly, Policy, Robust, SpotFirst, UniformProgress
 from auctune.spot.deadline import ProgressLine
 

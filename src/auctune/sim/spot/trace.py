@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from auctune.csv_table import Table, read_table
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
+from auctune.files.csv_table import Table, read_table
 from auctune.numerics.arrays import Floats, Ints
 from auctune.spot.market import SpotMarket
 

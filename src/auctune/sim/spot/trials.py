@@ -15,6 +15,7 @@ import polars as pl
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.numerics.arrays import Floats
+from auctune.numerics.estimates import Estimate, mean_of, ratio_of
 from auctune.numerics.rng import stream
 from auctune.sim.spot.forecasts import (
     CachedForecasts,
@@ -22,7 +23,6 @@ from auctune.sim.spot.forecasts import (
     ForecasterSpec,
     SharedForecasts,
 )
-from auctune.sim.spot.statistics import Estimate, mean_of, ratio_of
 from auctune.sim.spot.trace import ON_DEMAND_V100, join, read_trace
 from auctune.spot import BatchOutcome, Policy, SpotJob, SpotMarket, offline_optimum, play_batch
 from auctune.spot.forecasts import ForecastTable, stack_forecasts

@@ -9,9 +9,9 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain import Admission, Cell, Decision, InputError, Schedule, Task
 from auctune.domain.money import ZERO
+from auctune.files.atomic import AtomicFiles
 from auctune.sim.engine import Watch, play
 from auctune.sim.instance import Instance
 from auctune.sim.metrics import SimulationReport, report_of

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from auctune.atomic_files import AtomicFiles
 from auctune.domain import Cluster, InputError, Quote, Task, check_task, parse_money
+from auctune.files.atomic import AtomicFiles
 from auctune.sim.instance import Instance, check_vendors
 from auctune.sim.instance_file import instance_json, read_instance
 

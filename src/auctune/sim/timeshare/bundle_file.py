@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, model_validator
 
 from auctune.domain import InputError
-from auctune.schema import STRICT, CheckpointInterval, check_schema
+from auctune.files.schema import STRICT, CheckpointInterval, check_schema
+from auctune.files.toml_file import read_toml
 from auctune.sim.timeshare.recorded import RecordedBundle, RecordedCurve, of_kind
-from auctune.sim.toml_file import read_toml
 from auctune.timeshare import Allocator, LearningThread
 from auctune.timeshare.named import (
     ALLOCATORS,

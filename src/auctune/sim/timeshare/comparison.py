@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from auctune.numerics.arrays import Floats
-from auctune.sim.spot.statistics import Estimate, mean_of, ratio_of
+from auctune.numerics.estimates import Estimate, mean_of, ratio_of
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.timeshare import Allocator, BundleOutcome
 

@@ -10,10 +10,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from auctune.csv_table import read_table
 from auctune.domain import InputError
+from auctune.files.csv_table import read_table
+from auctune.files.schema import check_schema
 from auctune.numerics.arrays import Floats
-from auctune.schema import check_schema
 from auctune.timeshare import (
     Allocator,
     BundleOutcome,

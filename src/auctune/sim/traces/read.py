@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from auctune.csv_table import Table, read_bytes, read_table
 from auctune.domain import InputError
+from auctune.files.csv_table import Table, read_bytes, read_table
 from auctune.sim.traces.job_log import JobLog, make_log
 
 PLAIN_COLUMNS = ("submit_s", "gpus", "duration_s", "user")

@@ -16,8 +16,8 @@ from typing import Literal
 
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
-from auctune.electricity import DAY_SECONDS, read_prices
-from auctune.registry import parse_params
+from auctune.files.electricity import DAY_SECONDS, read_prices
+from auctune.files.parameter_text import parse_params
 from auctune.sim.energy import DayAhead, Electricity
 from auctune.sim.instance import Instance
 from auctune.sim.traces import JobLog

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auctune.domain import InputError
+from auctune.numerics.goodness_of_fit import GoodnessOfFit, autocorrelation, compare
 from auctune.numerics.rng import stream
 from auctune.sim.traces.job_log import DAY_SECONDS, JobLog
 from auctune.sim.workloads.arrivals import HOURS, STEP_SECONDS, Burst, BurstyParams, Wave
@@ -200,35 +201,15 @@ def least_squares(shapes: FloatArray, target: FloatArray) -> FloatArray:
     return best
 
 
-# How like a log a process of arrivals is: figures of both, side by side.
-#
-# The index of dispersion is the variance of counts by slot over their mean: 1 for Poisson
-# arrivals, whatever the slot. Figures of a bursty process vary much from run to run, the log being
-# one run itself; so those of the process are given over many runs as long as the log.
+# Figures of a log and of processes. The index of dispersion is the variance of counts by slot over
+# their mean: 1 for Poisson arrivals, whatever the slot.
 
 SLOT_LENGTHS = (60.0, 600.0, 3600.0, 21_600.0)
 SLOT_SECONDS = 600.0
 LAGS = (1, 6, 36, 144)
 
 
-@dataclass(frozen=True, slots=True)
-class GoodnessOfFit:
-    """One figure, of a log and of a process.
-
-    Attributes:
-        figure: what it is.
-        log: the log's.
-        mean, low, high: over runs of the process: the mean, and the range of the middle 80%.
-    """
-
-    figure: str
-    log: float
-    mean: float
-    low: float
-    high: float
-
-
-def compare(
+def compare_with_log(
     log: JobLog, process: BurstyParams, *, runs: int = 20, seed: int = 0
 ) -> tuple[GoodnessOfFit, ...]:
     """Return the figures of a log, its last day counted as a whole one, and of a process as long.
@@ -249,18 +230,13 @@ def compare(
     real = figures(log.submit_s, days)
     real["daily curve: distance"] = _half_distance(log, days)
     rng = stream(seed, "likeness")
-    found = []
+    made = []
     for _ in range(runs):
         times = process.times(seconds, rng)
         one = figures(times, days)
         one["daily curve: distance"] = _distance(daily_curve(times, days), curve)
-        found.append(one)
-    rows = []
-    for figure, value in real.items():
-        values = [one[figure] for one in found]
-        low, high = np.quantile(values, (0.1, 0.9)).tolist()
-        rows.append(GoodnessOfFit(figure, value, float(np.mean(values)), low, high))
-    return tuple(rows)
+        made.append(one)
+    return compare(real, made)
 
 
 def figures(times: FloatArray, days: int) -> dict[str, float]:
@@ -272,22 +248,15 @@ def figures(times: FloatArray, days: int) -> dict[str, float]:
     by_slot = counts[SLOT_SECONDS]
     made["empty slots"] = float((by_slot == 0).mean())
     made["largest slot"] = float(by_slot.max())
-    for lag in LAGS:
-        made[f"autocorrelation, {_length(lag * SLOT_SECONDS)}"] = autocorrelation(by_slot, lag)
+    correlations = autocorrelation([by_slot], np.array(LAGS)).tolist()
+    for lag, value in zip(LAGS, correlations, strict=True):
+        made[f"autocorrelation, {_length(lag * SLOT_SECONDS)}"] = value
     return made
 
 
 def dispersion(counts: FloatArray) -> float:
     """Variance over mean; 0 without jobs."""
     return float(counts.var() / counts.mean()) if counts.any() else 0.0
-
-
-def autocorrelation(counts: FloatArray, lag: int) -> float:
-    """Return the correlation of counts `lag` slots apart, or 0 if all counts are the same."""
-    centred = counts - counts.mean()
-    if not centred.any():
-        return 0.0
-    return float((centred[:-lag] * centred[lag:]).mean() / (centred * centred).mean())
 
 
 def daily_curve(times: FloatArray, days: int) -> FloatArray:

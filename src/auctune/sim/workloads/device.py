@@ -15,10 +15,10 @@ from typing import Protocol
 
 from pydantic import ConfigDict, TypeAdapter
 
-from auctune.device_profile import Batch, Profile
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
-from auctune.schema import check_json, plain_json
+from auctune.files.device_profile import Batch, Profile
+from auctune.files.schema import check_json, plain_json
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32)
 RANKS = (4, 8, 16, 32, 64)

@@ -18,7 +18,7 @@ import numpy as np
 
 from auctune.domain import Cluster, InputError, Money, Node, NodeType, Quote, Task, round_money
 from auctune.domain.checks import check_count, check_finite, check_positive
-from auctune.electricity import SlotCosts, slot_costs
+from auctune.files.electricity import SlotCosts, slot_costs
 from auctune.numerics.rng import stream
 from auctune.sim.energy import DailySwing, Electricity
 from auctune.sim.instance import Instance

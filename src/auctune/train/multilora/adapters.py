@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from auctune.device_profile import module_pattern
 from auctune.domain.errors import InputError
 from auctune.domain.start_adapter import Shapes, StartAdapter
+from auctune.files.device_profile import module_pattern
 from auctune.train.adapter_files import PREFIX, REFUSED, read_start
 from auctune.train.base import Base
 from auctune.train.job import LoraJob

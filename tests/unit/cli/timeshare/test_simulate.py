@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from auctune.registry import timeshare_allocator, timeshare_allocator_names
+from auctune.registry.policies import TIMESHARE_ALLOCATORS
 from auctune.sim.timeshare.bundle_file import bundle_of_file, read_bundle_file
 from auctune.sim.timeshare.recorded import read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle
@@ -57,11 +57,11 @@ def test_compare_shows_and_writes_all_allocators_on_drawn_bundles(ask: Ask, tmp_
     code, shown, _ = ask("compare", "--threads", "4", "--bundles", "3", "--seed", "7", "--out", out)
     assert code == 0
     frame = pl.read_parquet(out)
-    assert frame.height == 3 * len(timeshare_allocator_names())
+    assert frame.height == 3 * len(TIMESHARE_ALLOCATORS.names())
     bundle = draw_bundle(read_curves(tmp_path / "curves"), 4, 7, index=1)
     own = frame.filter(pl.col("bundle") == bundle.name, pl.col("allocator") == Edf().name)
     assert own["done"].to_list() == [bundle.play(Edf()).num_done]
-    for name in timeshare_allocator_names():
+    for name in TIMESHARE_ALLOCATORS.names():
         assert f" {name} " in shown
 
 
@@ -105,7 +105,7 @@ def test_no_command_writes_over_its_bundle(ask: Ask, tmp_path: Path) -> None:
 
 
 def made(name: str, settings: dict[str, str]) -> Allocator:
-    return timeshare_allocator(name, settings)
+    return TIMESHARE_ALLOCATORS.build(name, settings)
 
 
 def test_names_stand_for_allocators_with_their_settings() -> None:
@@ -118,4 +118,4 @@ def test_names_stand_for_allocators_with_their_settings() -> None:
     settings = {"estimator": "wls", "gamma": "0.8", "near": "0.7"}
     assert made("edf", settings) == Edf(Wls(0.8), near=0.7)
     assert made("laira", {"look_ahead": "false"}) == Laira(look_ahead=False)
-    assert len({made(name, {}) for name in timeshare_allocator_names()}) == 11
+    assert len({made(name, {}) for name in TIMESHARE_ALLOCATORS.names()}) == 11

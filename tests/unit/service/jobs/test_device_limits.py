@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.domain.data_size import DataSize
+from auctune.files.device_profile import Profile
 from auctune.service.jobs.training import (
     Training,
     check_adapter,

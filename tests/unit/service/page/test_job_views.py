@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from auctune.domain import InputError
-from auctune.schema import hyperparameters_of
+from auctune.files.schema import hyperparameters_of
 from auctune.service.http.requests import read_request
 from auctune.service.jobs.request import JobRequest
 from auctune.service.page.job_views import _thinned, job_body

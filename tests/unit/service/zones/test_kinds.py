@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.device_profile import write_profile
 from auctune.domain import InputError
+from auctune.files.device_profile import write_profile
 from auctune.service.config.models import AnyZone, read_config
 from auctune.service.config.timeshare import TimeshareConfig
 from auctune.service.storage.event_log import EventType

@@ -4,10 +4,10 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.edge import Eris, ErisParams, ErisPlayer, Tiresias
+from auctune.registry.policies import EDGE_PLAYERS
 from auctune.sim.edge.comparison import (
     DEFAULT_PLAYERS,
     bound_of,
-    parse_player,
     play,
     report,
     use_by_slot,
@@ -18,12 +18,14 @@ INSTANCE = make_instance(paper_testbed(num_sites=4, num_jobs=5, slots=20, arriva
 
 
 def test_labels_are_read_with_their_settings() -> None:
-    assert parse_player("eris:pricing=paper") == ErisPlayer(ErisParams("paper"))
-    assert parse_player("tiresias:workers=4") == Tiresias(workers=4)
+    assert EDGE_PLAYERS.parse("eris:pricing=paper", "--mechanism") == ErisPlayer(
+        ErisParams("paper")
+    )
+    assert EDGE_PLAYERS.parse("tiresias:workers=4", "--mechanism") == Tiresias(workers=4)
     with pytest.raises(InputError, match="--mechanism: 'slurm' is not offered"):
-        parse_player("slurm")
+        EDGE_PLAYERS.parse("slurm", "--mechanism")
     with pytest.raises(InputError, match="--mechanism eris:rise=0: rise"):
-        parse_player("eris:rise=0")
+        EDGE_PLAYERS.parse("eris:rise=0", "--mechanism")
 
 
 def test_figures_are_those_of_the_decisions() -> None:
@@ -62,5 +64,8 @@ def test_all_that_are_compared_by_default_stay_below_the_bounds() -> None:
     assert whole.reached is not None
     assert whole.reached <= whole.value <= linear.value + 1e-6
     for label in DEFAULT_PLAYERS:
-        assert play(label, parse_player(label), small).welfare <= whole.value + 1e-6
+        assert (
+            play(label, EDGE_PLAYERS.parse(label, "--mechanism"), small).welfare
+            <= whole.value + 1e-6
+        )
     assert bound_of(small, "none", 1.0) is None

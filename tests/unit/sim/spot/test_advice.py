@@ -58,8 +58,7 @@ def test_futures_are_spread_over_all_moments_that_are_as_like() -> None:
 
 
 def test_of_moments_with_the_same_count_the_nearest_in_price_are_taken() -> None:
-    slots = np.arange(401)
-    past = SpotMarket(1e-6 * slots**2, np.full(401, 4))
+    past = SpotMarket(np.array([1e-6 * slot**2 for slot in range(401)]), np.full(401, 4))
     futures = likely_futures(past, 1, 4)
     # The price of slot s is followed by one that is higher by (2 s + 1) / 10^6.
     rises = [future.price[401] - past.price[400] for future in futures]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
+from auctune.numerics.goodness_of_fit import autocorrelation
 from auctune.sim.spot.generator import (
     CountParams,
     DailyCycle,
     MarketGenerator,
     PriceParams,
     Wave,
-    autocorrelation,
     fit_counts,
     fit_prices,
     generate_counts,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import InputError
-from auctune.schema import hyperparameters_of
+from auctune.files.schema import hyperparameters_of
 from auctune.sim.spot.job_file import read_job_file
 from auctune.spot import InstanceStart, LinearScaling, Overhead, SpotJob, TableScaling
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from auctune.domain import InputError
+from auctune.numerics.estimates import mean_of, ratio_of
 from auctune.sim.spot.forecasts import forecaster_names, parse_forecaster
-from auctune.sim.spot.statistics import mean_of, ratio_of
 from auctune.sim.spot.trials import (
     COUNTS,
     Start,

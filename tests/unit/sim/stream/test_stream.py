@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from auctune import registry
 from auctune.domain import InputError, NodeLost
+from auctune.registry import mechanisms
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import read_instance
@@ -61,10 +61,10 @@ def test_a_stream_decides_and_counts_as_a_file_of_json(tmp_path: Path, mechanism
         report = run_stream(
             stream,
             stream_tasks(tmp_path / "x.parquet", stream.cluster, batch_rows=16),
-            registry.build(mechanism, stream.cluster, settings),
+            mechanisms.build(mechanism, stream.cluster, settings),
             parts,
         )
-    result = simulate(market, registry.build(mechanism, market.cluster, settings))
+    result = simulate(market, mechanisms.build(mechanism, market.cluster, settings))
     assert timeless(report.to_json()) == timeless(measure(result).to_json())
     rows = pq.read_table(tmp_path / "out.parquet").to_pylist()
     assert len(list((tmp_path / "out.parquet").iterdir())) == 4
@@ -204,11 +204,11 @@ def test_outages_add_a_row_for_each_plan_that_they_change(tmp_path: Path) -> Non
         report = run_stream(
             market,
             market.in_order(),
-            registry.build("eft", market.cluster),
+            mechanisms.build("eft", market.cluster),
             parts,
             outages=Outages(market.cluster, outages),
         )
-    result = simulate(market, registry.build("eft", market.cluster), outages=outages)
+    result = simulate(market, mechanisms.build("eft", market.cluster), outages=outages)
     streamed, whole = report.to_json(), measure(result).to_json()
     # Cells are taken out again after others have come in: the last bits may differ.
     used, expected = streamed.pop("utilization"), whole.pop("utilization")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.device_profile import read_profile
 from auctune.domain import InputError
+from auctune.files.device_profile import read_profile
 from auctune.sim.workloads.device import (
     BATCH_SIZES,
     RANKS,

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from auctune.atomic_files import write_atomically
 from auctune.domain import InputError
 from auctune.engine.runtime.ray.local_cluster import (
     LocalCluster,
     drop_folder,
     silence_ray_output,
 )
+from auctune.files.atomic import write_atomically
 
 NAMESPACE = "auctune"
 

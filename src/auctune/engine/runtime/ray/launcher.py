@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from auctune.atomic_files import write_atomically
 from auctune.engine.messages.base import Alive, Failed, Missing, Started
 from auctune.engine.messages.node import NodeReply
 from auctune.engine.messages.ray import (
@@ -29,6 +28,7 @@ from auctune.engine.runtime.ray.params import (
     default_node_resource,
     resource_requirements,
 )
+from auctune.files.atomic import write_atomically
 
 AGENT = "auctune.engine.runtime.ray.agent"
 

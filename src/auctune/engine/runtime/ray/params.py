@@ -8,7 +8,7 @@ from pydantic import BaseModel, StringConstraints
 from auctune.domain import InputError
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.extras import install_command
-from auctune.schema import STRICT
+from auctune.files.schema import STRICT
 
 PREFIX = "auctune:"
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from auctune.device_profile import Profile
 from auctune.domain import Cluster, EnergyForecast, Explanation, InputError, Node, NodeType
 from auctune.engine.base_facts import (
     Alone,
@@ -25,8 +24,9 @@ from auctune.engine.runtime.ray.launcher import RayLauncher
 from auctune.engine.runtime.ray.params import check_ray
 from auctune.engine.runtime.supervisor import Executor, SupervisorPolicy
 from auctune.engine.runtime.worker import Launcher
+from auctune.files.device_profile import Profile
 from auctune.numerics.jit import COMPILING
-from auctune.registry import check_settings
+from auctune.registry.mechanisms import check_settings
 from auctune.service.config.auction import AuctionConfig
 from auctune.service.datasets.repairer import builtin_vendor
 from auctune.service.datasets.training_data import DatasetInspector

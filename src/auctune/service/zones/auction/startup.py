@@ -38,7 +38,7 @@ from auctune.engine.messages.base import Alive, Response, Stop, WorkerMessages
 from auctune.engine.runtime.channel import ParentChannel
 from auctune.engine.runtime.local import WorkerProcess
 from auctune.numerics.jit import COMPILING, is_compiled
-from auctune.registry import build
+from auctune.registry.mechanisms import build
 from auctune.service.config.auction import AuctionConfig
 
 _WORKER = "auctune.service.zones.auction.startup"

@@ -39,7 +39,7 @@ from auctune.engine.records import (
     ScheduleField,
 )
 from auctune.engine.unix_time import SlotClock
-from auctune.registry import build
+from auctune.registry.mechanisms import build
 from auctune.service.datasets.repairer import Repair
 from auctune.service.ledger import energy_cost, vendor_cost
 from auctune.service.storage.event_log import EventType, Record, ZoneEvent, job_of

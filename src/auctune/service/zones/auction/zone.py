@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from auctune.device_profile import Profile, job_token_cost
 from auctune.domain import (
     Admission,
     Cell,
@@ -33,8 +32,9 @@ from auctune.domain import (
 )
 from auctune.domain.data_size import DataSize
 from auctune.domain.decision import MenuLine
-from auctune.electricity import RepeatedPrices, read_prices, slot_costs
 from auctune.engine.unix_time import SlotClock, to_rfc3339
+from auctune.files.device_profile import Profile, job_token_cost
+from auctune.files.electricity import RepeatedPrices, read_prices, slot_costs
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.datasets.repairer import Repair, VendorOffer
 from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import structlog
 
-from auctune.device_profile import Profile, read_profile
 from auctune.domain import InputError
 from auctune.engine.base_facts import Alone, BaseFacts, Report, StartupTask
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.unix_time import SlotClock
+from auctune.files.device_profile import Profile, read_profile
 from auctune.service.config.zone import LanguageZoneConfig, ZoneConfig
 from auctune.service.datasets.repairer import DatasetQuote
 from auctune.service.datasets.training_data import DatasetInspector, TrainingData

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from auctune.device_profile import Profile
 from auctune.domain import InputError
 from auctune.edge import ByDuration, EdgeJob
 from auctune.engine.base_facts import Alone, Report, learn_base
 from auctune.engine.edge.worker import SitesSettings
 from auctune.engine.runtime.ray.params import check_ray
 from auctune.engine.unix_time import SlotClock
+from auctune.files.device_profile import Profile
 from auctune.service.config.edge import EdgeConfig, read_supply
 from auctune.service.datasets.training_data import DatasetInspector, FileSizes
 from auctune.service.jobs.training import Defaults

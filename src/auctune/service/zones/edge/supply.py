@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from auctune.device_profile import Profile
 from auctune.domain import InputError, Money
 from auctune.domain.data_size import DataSize
 from auctune.edge import ByDuration, EdgeJob, EdgeMarket, EdgeMenu, Eris, ErisParams, SlotPlan
 from auctune.engine.edge.inputs import EdgeTraining, adapter_settings, micro_batch_of
 from auctune.engine.unix_time import SlotClock, to_rfc3339
+from auctune.files.device_profile import Profile
 from auctune.service.config.edge import CHUNK_MB, EdgeConfig
 from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch
 from auctune.service.zones.edge.state import SiteDatasets

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from auctune.device_profile import Profile
 from auctune.domain import InputError, Money, round_money
 from auctune.domain.data_size import DataSize
 from auctune.engine.spot.job_config import SpotJobSpec, SpotStrategy, max_deadline, overhead_fields
 from auctune.engine.spot.state import EventRecord, SpotRunState
 from auctune.engine.spot.traces import LoopedTrace, read_looped_trace
 from auctune.engine.unix_time import SlotClock, to_rfc3339
+from auctune.files.device_profile import Profile
 from auctune.service.config.spot import SpotConfig
 from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training, ZoneBid, check_adapter, check_batch, check_step

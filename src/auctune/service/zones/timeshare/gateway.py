@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from auctune.device_profile import Profile
 from auctune.domain import InputError, Money, round_money
 from auctune.domain.job_words import loss_text, state_word
 from auctune.engine.unix_time import SlotClock
+from auctune.files.device_profile import Profile
 from auctune.service.accounts.registry import Principal
 from auctune.service.charts.renderer import ChartSpec
 from auctune.service.config.zone import TIMESHARE

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import structlog
 
-from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.engine.messages.pool import PoolReply, PoolRequest, SliceResult
 from auctune.engine.pool.clock import Clock, WallClock
@@ -39,6 +38,7 @@ from auctune.engine.runtime.local import WorkerProcess, start_worker
 from auctune.engine.runtime.nodes import NodeError, NodeSettings, adapter_folder, node_worker
 from auctune.engine.runtime.requests import RequestWorker, WorkerEndedError
 from auctune.engine.unix_time import SlotClock
+from auctune.files.device_profile import Profile
 from auctune.service.jobs.training import step_seconds
 from auctune.service.storage.engine import StoreError
 from auctune.service.storage.event_log import ZoneEvent

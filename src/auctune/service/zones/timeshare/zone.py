@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from auctune.device_profile import Profile
 from auctune.domain import Money
 from auctune.engine.pool.events import ExitReason
 from auctune.engine.unix_time import SlotClock
+from auctune.files.device_profile import Profile
 from auctune.service.jobs.training import step_seconds
 from auctune.service.zones.core.events import EpochCheckpoint
 from auctune.service.zones.core.job import SLOWER_THAN_SOLD

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.device_profile import Profile
 from auctune.engine.base_facts import BaseFacts
+from auctune.files.device_profile import Profile
 from auctune.service.config.auction import AuctionConfig, NodeTypeConfig
 from auctune.service.zones.auction.kind import auction_record, build_supply, training_settings
 from auctune.service.zones.auction.startup import synthetic_cluster, warm_up

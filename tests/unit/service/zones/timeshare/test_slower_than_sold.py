@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from auctune.device_profile import read_profile
 from auctune.engine.pool.events import ExitReason
+from auctune.files.device_profile import read_profile
 from auctune.service.ledger import user_account
 from auctune.service.storage.event_log import EventType
 from auctune.service.zones.core.job import SLOWER_THAN_SOLD

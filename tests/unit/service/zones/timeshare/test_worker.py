@@ -10,12 +10,12 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from auctune.device_profile import read_profile
 from auctune.engine.pool.epoch import PoolParams
 from auctune.engine.runtime.local import WorkerProcess, start_worker
 from auctune.engine.runtime.nodes import NodeSettings
 from auctune.engine.runtime.supervisor import SupervisorPolicy
 from auctune.engine.unix_time import SlotClock
+from auctune.files.device_profile import read_profile
 from auctune.service.accounts.budgets import BudgetTracker
 from auctune.service.accounts.limits import OpenJobs
 from auctune.service.accounts.registry import AccountRegistry

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from auctune.domain import Cluster, InputError, Node, NodeType
-from auctune.registry import build, check_settings, mechanism_names, setting_names
+from auctune.registry.mechanisms import build, check_settings, mechanism_names, setting_names
 from support.command_line import run_auctune
 from support.packages import install
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.atomic_files import (
+from auctune.files.atomic import (
     backup_path,
     clean_staging,
     commit_folder,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.domain import InputError
-from auctune.electricity import DAY_SECONDS, PriceSeries, RepeatedPrices
+from auctune.files.electricity import DAY_SECONDS, PriceSeries, RepeatedPrices
 
 HOURS = 3600 * np.arange(48.0)
 PRICES = np.random.default_rng(0).uniform(-20.0, 90.0, 48)

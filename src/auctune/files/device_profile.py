@@ -38,12 +38,12 @@ from typing import Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-from auctune.atomic_files import write_atomically
 from auctune.domain.checks import check_count, check_finite, check_positive
 from auctune.domain.data_size import DataSize
 from auctune.domain.errors import InputError
 from auctune.domain.training import TrainingConfig
-from auctune.schema import CheckpointInterval, check_json
+from auctune.files.atomic import write_atomically
+from auctune.files.schema import CheckpointInterval, check_json
 
 # Float32 words that are kept for each parameter of an adapter.
 OPTIMIZER_WORDS = {"adamw": 4, "sgd": 2}  # parameter, gradient and, of AdamW, two moments

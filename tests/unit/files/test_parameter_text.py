@@ -1,7 +1,7 @@
 import pytest
 
 from auctune.domain import InputError
-from auctune.parameter_text import parse_label
+from auctune.files.parameter_text import parse_label
 
 
 def test_a_label_is_a_name_and_its_settings() -> None:

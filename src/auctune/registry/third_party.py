@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from auctune.domain import Admission, InputError
-from auctune.mechanism_entry import MechanismEntry
+from auctune.registry.entry import MechanismEntry
 
 MECHANISMS = "auctune.mechanisms"
 """Entry points: each a `MechanismEntry`."""

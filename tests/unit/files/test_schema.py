@@ -5,7 +5,7 @@ import pytest
 from pydantic import BaseModel, BeforeValidator, Field
 
 from auctune.domain import InputError, parse_money
-from auctune.schema import STRICT, ByKind, check_schema, format_path
+from auctune.files.schema import STRICT, ByKind, check_schema, format_path
 
 
 class Part(BaseModel):

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from auctune.csv_table import read_table
 from auctune.domain import InputError
+from auctune.files.csv_table import read_table
 
 FloatArray = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""From names and settings, as files and the command line give them, to mechanisms.
+"""Auctions by name, auctune's and those of installed packages, built from settings as text.
 
 | name | mechanism | parameters |
 | --- | --- | --- |
@@ -7,11 +7,7 @@
 | eft | earliest finish time | none |
 | ntm | no task merging | `NtmParams` |
 
-Installed packages may offer more of them, by entry points of the group `auctune.mechanisms`.
-
-Of renting by deadline the mechanisms are policies, each a dataclass of its own settings: `ahap`,
-`ahanp`, `od-only`, `msu`, `up` and `robust`. Of the edge they are players: `eris`, `tiresias`,
-`antman` and `liquid`. Of time sharing they are allocators, as `auctune.timeshare.named` has them.
+Installed packages offer more of them, by entry points of the group `auctune.mechanisms`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,42 +18,9 @@ from auctune.auction import Pdftsp, PdftspParams, Titan, TitanParams, make_eft, 
 from auctune.auction.params import SETTINGS_OF_PRICING
 from auctune.domain import Admission, Cluster, EnergyForecast, InputError, Task
 from auctune.domain.checks import check_count
-from auctune.edge.baselines import AntMan, Liquid, Tiresias
-from auctune.edge.eris import EdgePlayer, ErisPlayer
-from auctune.edge.prices import ErisParams
-from auctune.mechanism_entry import KnownBids, MechanismEntry
-from auctune.parameter_text import parse_params
-from auctune.spot.policies import (
-    Ahanp,
-    Ahap,
-    OnDemandOnly,
-    Robust,
-    SpotFirst,
-    UniformProgress,
-)
-from auctune.spot.policy import Policy
-from auctune.third_party import check_mechanism, find_entry, third_party_names
-from auctune.timeshare.allocator import Allocator
-from auctune.timeshare.named import ALLOCATORS
-
-__all__ = [
-    "KnownBids",
-    "MechanismEntry",
-    "build",
-    "check_settings",
-    "clairvoyant_params",
-    "edge_player",
-    "edge_player_names",
-    "learns",
-    "mechanism_names",
-    "parse_params",
-    "setting_names",
-    "settled_settings",
-    "spot_policy",
-    "spot_policy_names",
-    "timeshare_allocator",
-    "timeshare_allocator_names",
-]
+from auctune.files.parameter_text import parse_params
+from auctune.registry.entry import KnownBids, MechanismEntry
+from auctune.registry.third_party import check_mechanism, find_entry, third_party_names
 
 # A scale has a default, so that only the text shows whether it was asked for.
 _ONLY_WITH: Mapping[str, str] = {**SETTINGS_OF_PRICING, "scale": "paper"}
@@ -168,73 +131,6 @@ def setting_names(name: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields(_entry(name).params))
 
 
-def spot_policy(name: str, settings: Mapping[str, str]) -> Policy:
-    """A policy of renting by deadline.
-
-    Args:
-        name: one of `spot_policy_names()`.
-        settings: values of its parameters, as text.
-
-    Raises:
-        InputError: for an unknown name or setting, or a value that is not one.
-    """
-    if name not in _SPOT_POLICIES:
-        offered = ", ".join(spot_policy_names())
-        raise InputError("policy", f"{name!r} is not offered", f"one of {offered}")
-    policy: Policy = parse_params(_SPOT_POLICIES[name], settings)
-    return policy
-
-
-def spot_policy_names() -> tuple[str, ...]:
-    """All policies that `spot_policy` knows."""
-    return tuple(_SPOT_POLICIES)
-
-
-def edge_player(name: str, settings: Mapping[str, str]) -> EdgePlayer:
-    """A mechanism of the edge, or one of its baselines.
-
-    Args:
-        name: one of `edge_player_names()`.
-        settings: values of its parameters, as text.
-
-    Raises:
-        InputError: for an unknown name or setting, or a value that is not one.
-    """
-    if name not in _EDGE_PLAYERS:
-        offered = ", ".join(edge_player_names())
-        raise InputError("mechanism", f"{name!r} is not offered", f"one of {offered}")
-    params = parse_params(_EDGE_PLAYERS[name], settings)
-    player: EdgePlayer = ErisPlayer(params) if isinstance(params, ErisParams) else params
-    return player
-
-
-def edge_player_names() -> tuple[str, ...]:
-    """All that `edge_player` knows."""
-    return tuple(_EDGE_PLAYERS)
-
-
-def timeshare_allocator(name: str, settings: Mapping[str, str]) -> Allocator:
-    """An allocator of time sharing.
-
-    Args:
-        name: one of `timeshare_allocator_names()`.
-        settings: values of its settings, as text.
-
-    Raises:
-        InputError: for an unknown name or setting, or a value that is not one.
-    """
-    if name not in ALLOCATORS:
-        offered = ", ".join(timeshare_allocator_names())
-        raise InputError("allocator", f"{name!r} is not offered", f"one of {offered}")
-    entry = ALLOCATORS[name]
-    return entry.build(parse_params(entry.settings, settings))
-
-
-def timeshare_allocator_names() -> tuple[str, ...]:
-    """All allocators that `timeshare_allocator` knows."""
-    return tuple(ALLOCATORS)
-
-
 def clairvoyant_params(params: PdftspParams, tasks: Sequence[Task]) -> PdftspParams:
     """`params` with the paper's alpha = scale * max b / M and beta = scale * max b / r filled in.
 
@@ -321,20 +217,4 @@ _ENTRIES: Mapping[str, MechanismEntry] = {
     "titan": MechanismEntry(TitanParams, _build_titan, _never),
     "eft": MechanismEntry(EftParams, _build_eft, _never),
     "ntm": MechanismEntry(NtmParams, _build_ntm, _never),
-}
-
-_SPOT_POLICIES: Mapping[str, type[Any]] = {
-    "ahap": Ahap,
-    "ahanp": Ahanp,
-    "od-only": OnDemandOnly,
-    "msu": SpotFirst,
-    "up": UniformProgress,
-    "robust": Robust,
-}
-
-_EDGE_PLAYERS: Mapping[str, type[Any]] = {
-    "eris": ErisParams,
-    "tiresias": Tiresias,
-    "antman": AntMan,
-    "liquid": Liquid,
 }

@@ -5,16 +5,15 @@ import pytest
 
 from auctune.auction import GreedyAdmission, Pdftsp, PdftspParams, Titan
 from auctune.domain import Cluster, InputError, Node, NodeType, Task
-from auctune.registry import (
+from auctune.files.parameter_text import parse_params
+from auctune.registry.mechanisms import (
     build,
     check_settings,
     clairvoyant_params,
     mechanism_names,
-    parse_params,
     setting_names,
-    spot_policy,
-    spot_policy_names,
 )
+from auctune.registry.policies import SPOT_POLICIES
 from auctune.spot import Ahanp, Ahap, OnDemandOnly, Robust, SpotFirst, UniformProgress
 
 CLUSTER = Cluster(2, 60.0, 1.0, {"gpu": NodeType(10.0, 8.0, (0.1, 0.2))}, (Node("n", "gpu"),))
@@ -146,19 +145,19 @@ def test_every_policy_of_renting_is_made_by_its_name() -> None:
         "up": UniformProgress,
         "robust": Robust,
     }
-    made = {name: spot_policy(name, {}) for name in spot_policy_names()}
+    made = {name: SPOT_POLICIES.build(name, {}) for name in SPOT_POLICIES.names()}
     assert {name: type(policy) for name, policy in made.items()} == kinds
     assert made == {name: kind() for name, kind in kinds.items()}
 
 
 def test_settings_reach_a_policy_of_renting() -> None:
     given = {"window": "3", "commitment": "2", "plan_always": "true"}
-    assert spot_policy("ahap", given) == Ahap(3, 2, plan_always=True)
-    assert spot_policy("ahap", {"line": "slot_start"}) == Ahap(line="slot_start")
-    assert spot_policy("robust", {"cost_cap": "40", "risk": "0.1"}) == Robust(0.1, 40.0)
+    assert SPOT_POLICIES.build("ahap", given) == Ahap(3, 2, plan_always=True)
+    assert SPOT_POLICIES.build("ahap", {"line": "slot_start"}) == Ahap(line="slot_start")
+    assert SPOT_POLICIES.build("robust", {"cost_cap": "40", "risk": "0.1"}) == Robust(0.1, 40.0)
     with pytest.raises(InputError, match="window: 'wide'; expected a whole number"):
-        spot_policy("ahap", {"window": "wide"})
+        SPOT_POLICIES.build("ahap", {"window": "wide"})
     with pytest.raises(InputError, match="is not a setting"):
-        spot_policy("od-only", {"sigma": "0.5"})
+        SPOT_POLICIES.build("od-only", {"sigma": "0.5"})
     with pytest.raises(InputError, match="'ahap2' is not offered"):
-        spot_policy("ahap2", {})
+        SPOT_POLICIES.build("ahap2", {})

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.device_profile import (
+from auctune.domain import InputError
+from auctune.domain.data_size import DataSize
+from auctune.domain.training import TrainingConfig
+from auctune.files.device_profile import (
     Batch,
     Mix,
     Origin,
@@ -19,9 +22,6 @@ from auctune.device_profile import (
     read_profile,
     write_profile,
 )
-from auctune.domain import InputError
-from auctune.domain.data_size import DataSize
-from auctune.domain.training import TrainingConfig
 
 ORIGIN = Origin(
     measured_at="2026-01-01T00:00:00+00:00",
