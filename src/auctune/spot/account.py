@@ -223,7 +223,7 @@ def owed_by_on_demand(terms: JobConstants, starting: Floats, on_demand: int) -> 
 
 
 @kernel
-def counted_progress(terms: JobConstants, progress: float, owed: float) -> float:
+def effective_progress(terms: JobConstants, progress: float, owed: float) -> float:
     """Return the work done less what starts that go on will still cost: what plans count on."""
     return progress - terms.lead * owed
 

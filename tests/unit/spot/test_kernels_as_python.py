@@ -119,7 +119,7 @@ def test_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     market = random_market(6, 1)
     forecasts = perfect(market)
     compiled = play_batch(pool, [JOB], [market], [forecasts])
-    for name in ("plan_windows", "decide", "run_slot"):
+    for name in ("plan_windows", "decide", "take_slot", "run_slot"):
         monkeypatch.setattr(batch_kernel, name, plain(getattr(batch_kernel, name)))
     monkeypatch.setattr(batch_play, "play_pool", plain(batch_kernel.play_pool))
     monkeypatch.setattr(expectation, "mix", plain(expectation.mix))

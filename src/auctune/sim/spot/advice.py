@@ -37,10 +37,10 @@ from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_fo
 # here all are as likely). How price and count move together, and how long either stays, is thereby
 # as it was.
 #
-# The past is a sample of its law, and markets drift: p90 is moved away from p50 by 1 + d/n for d
-# slots to come, up to what a market without any spot GPU would come to. (A mean of d slots, judged
-# by that of n others, has 1 + d/n times its own variance; drift makes that factor the one of the
-# deviation.)
+# The past is itself a sample, and markets drift: p90 is moved away from p50 by the factor 1 + d/n
+# for d slots to come, up to what a market without any spot GPU would come to. (The mean of d slots,
+# predicted by that of n others, has 1 + d/n times its own variance. That drift asks for this factor
+# of the deviation was found on the series that `benchmarks/spot_advice.py` leaves out.)
 
 
 # Under which a quantile of what came says nothing.

@@ -20,7 +20,7 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
 from auctune.numerics.jit import kernel
-from auctune.spot.account import JobConstants, counted_progress
+from auctune.spot.account import JobConstants, effective_progress
 from auctune.spot.deadline import (
     ProgressLine,
     check_line,
@@ -117,7 +117,7 @@ class Ahanp(StatelessPolicy):
             self.growth,
             line_code(self.line),
             observation.slot,
-            counted_progress(terms, observation.progress, observation.owed),
+            effective_progress(terms, observation.progress, observation.owed),
             observation.last.total,
             observation.price,
             observation.available,

@@ -8,7 +8,7 @@ from auctune.numerics.jit import kernel
 from auctune.spot.account import (
     TOLERANCE,
     JobConstants,
-    counted_progress,
+    effective_progress,
     job_constants,
     remaining_work,
     state_of,
@@ -43,7 +43,7 @@ def counted(terms: JobConstants, observation: SpotObservation) -> tuple[float, i
     """Return the progress that plans count on, and what was held in the slot before."""
     last = observation.last
     return (
-        counted_progress(terms, observation.progress, observation.owed),
+        effective_progress(terms, observation.progress, observation.owed),
         state_of(terms, last.on_demand, last.spot),
     )
 
