@@ -12,8 +12,9 @@ from auctune.registry.policies import EDGE_PLAYERS
 from auctune.sim.edge.comparison import play, use_by_slot
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data
+from auctune.sim.sweep import Sweep, table_of
 from edge_harness.options import Figure, Options, main
-from edge_harness.output import mean_estimate, means_table
+from edge_harness.output import number
 from edge_harness.trials import instance_of
 
 NAME = "fig07_utilization"
@@ -30,7 +31,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
                 instance, play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance).decisions
             )
             slots = range(instance.market.slots)
-            whose = {"mechanism": [name] * len(slots), "seed": [seed] * len(slots)}
+            whose = {"contender": [name] * len(slots), "seed": [seed] * len(slots)}
             frames.append(pl.DataFrame({**whose, "slot": slots, **use}))
             if seed == 0:
                 chart = NAME if label == "eris" else f"{NAME}-eq-6"
@@ -44,17 +45,21 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 
 def table(frame: pl.DataFrame) -> Rows:
     """A row a mechanism and resource: means over seeds of the slots' mean, and of their maximum."""
-    estimates = []
-    for (name,), part in frame.group_by(["mechanism"], maintain_order=True):
-        for resource in part.drop("mechanism", "seed", "slot").columns:
-            by_seed = part.group_by("seed", maintain_order=True)
-            uses = [group[resource].to_numpy() * 100 for _, group in by_seed]
-            average = [float(use.mean()) for use in uses]
-            largest = [float(use.max()) for use in uses]
-            series = f"{name}, {resource}"
-            estimates.append(mean_estimate("on average", series, average))
-            estimates.append(mean_estimate("at the most", series, largest))
-    return means_table("share of what there is, %", estimates)
+    resources = [name for name in frame.columns if name not in ("contender", "seed", "slot")]
+    long = frame.unpivot(resources, index=["contender", "seed"], variable_name="resource")
+    shares = (
+        long.with_columns(contender=pl.format("{}, {}", "contender", "resource"))
+        .group_by("contender", "seed", maintain_order=True)
+        .agg(mean=100 * pl.mean("value"), largest=100 * pl.max("value"))
+    )
+    uses = {"on average": "mean", "at the most": "largest"}
+    each = [
+        shares.select("contender", "seed", pl.lit(words).alias("setting"), used=column)
+        for words, column in uses.items()
+    ]
+    sweep = Sweep(pl.concat(each))
+    lines = {name: number(sweep.means("used"), name) for name in sweep.contenders}
+    return table_of("share of what there is, %", sweep.settings, lines)
 
 
 FIGURE = Figure(NAME, run, table)

@@ -13,13 +13,12 @@ from rich.progress import Progress
 
 from auctune.charts.estimates import Panel, estimates_chart
 from auctune.edge import EdgeJob, Eris, ErisParams, welfare_bound
-from auctune.numerics.arrays import Floats
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data
+from auctune.sim.sweep import Sweep, intervals
 from edge_harness.learned import Days, KnownDay, displacement_welfare, shadow_welfare
 from edge_harness.options import Figure, Options, main
-from edge_harness.output import mean_estimate
 from edge_harness.trials import instance_of
 
 NAME = "learned_prices"
@@ -39,16 +38,12 @@ def run(options: Options, console: Console) -> pl.DataFrame:
             instance = instance_of(paper_testbed(), seed, options)
             bound = welfare_bound(instance.market, instance.in_order())
             for name, welfare in ways(instance, seed, options).items():
-                rows.append({"seed": seed, "mechanism": name, "welfare": welfare(), "bound": bound})
+                found = {"contender": name, "welfare": welfare(), "bound": bound}
+                rows.append({"setting": "testbed", "seed": seed, **found})
             progress.advance(bar)
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
-    panel = Panel(
-        "welfare / bound",
-        [
-            mean_estimate("testbed", str(name), (part["welfare"] / part["bound"]).to_list())
-            for (name,), part in frame.group_by(["mechanism"], maintain_order=True)
-        ],
-    )
+    ratios = Sweep(frame).ratios("welfare", "bound")
+    panel = Panel("welfare / bound", intervals(ratios))
     write_chart(estimates_chart([panel], axis=""), options.out, NAME)
     notes = [f"data and charts: {options.out}"]
     show(console, "Prices that learn: welfare / bound", table(frame), notes)
@@ -94,15 +89,20 @@ def ways(instance: EdgeInstance, seed: int, options: Options) -> dict[str, Calla
 
 def table(frame: pl.DataFrame) -> Rows:
     """A row a way: welfare of all seeds over their bounds, the worst seed, and the difference."""
-    base: Floats | None = None
-    rows: list[tuple[str, ...]] = []
-    for (name,), part in frame.group_by(["mechanism"], maintain_order=True):
-        welfare, bound = part["welfare"].to_numpy(), part["bound"].to_numpy()
-        base = welfare if base is None else base
-        less = mean_estimate("", "", ((welfare - base) / bound).tolist())
-        cell = f"{less.mean:+.3f} ±{less.high - less.mean:.3f}" if rows else ""
-        total = f"{welfare.sum() / bound.sum():.3f}"
-        rows.append((str(name), total, f"{(welfare / bound).min():.2f}", cell))
+    sweep = Sweep(frame.with_columns(ratio=pl.col("welfare") / pl.col("bound")))
+    first, *_ = sweep.contenders
+    total, less = sweep.ratios("welfare", "bound"), sweep.leads("ratio", first)
+    worst = sweep.frame.group_by("contender").agg(pl.min("ratio"))
+    least = dict(worst.iter_rows())
+    rows = [
+        (
+            name,
+            f"{total['testbed', name].value:.3f}",
+            f"{least[name]:.2f}",
+            "" if name == first else less["testbed", name].text("+.3f", -1),
+        )
+        for name in sweep.contenders
+    ]
     heads = ("prices", "welfare / bound", "worst seed", "less Eris, on the same jobs")
     return Rows(heads, tuple(rows))
 

@@ -8,7 +8,7 @@ whose price lay a little above its value is asked what it would have gained by b
 that there is; the one that gains most is shown last.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -21,11 +21,11 @@ from auctune.domain import Admission, Decision, Task
 from auctune.domain.money import LARGEST, STEP, ZERO
 from auctune.numerics.rng import stream
 from auctune.sim.comparison import build
-from harness.jobs import Result, run_jobs
+from auctune.sim.jobs import run_jobs
 from harness.market import Setting, draw, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
-from harness.trials import LEARNED, contender
+from harness.trials import CODE, LEARNED, contender
 from harness.utility_chart import UtilityCurve, utility_chart
 
 NAME = "fig10_truthfulness"
@@ -59,6 +59,11 @@ class Misreports:
     payment: str
 
     @property
+    def code(self) -> tuple[str, ...]:
+        """What it runs."""
+        return CODE
+
+    @property
     def cost(self) -> float:
         """Seconds, roughly."""
         return 30.0
@@ -67,7 +72,7 @@ class Misreports:
         """The market, the seed and the rule."""
         return {**self.setting.key(), "seed": self.seed, "payment": self.payment}
 
-    def run(self) -> Result:
+    def run(self) -> Mapping[str, Any]:
         """Rows (task, drawn or not, value, bid, admitted, utility)."""
         day = draw(self.setting, self.seed)
         who = contender(f"{LEARNED}:payment={self.payment}")

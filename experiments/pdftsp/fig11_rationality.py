@@ -16,11 +16,11 @@ from auctune.domain import round_money
 from auctune.numerics.rng import stream
 from auctune.sim.comparison import build
 from auctune.sim.engine import simulate
-from harness.jobs import Result, run_jobs
+from auctune.sim.jobs import run_jobs
 from harness.market import Setting, draw, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
-from harness.trials import LEARNED, contender
+from harness.trials import CODE, LEARNED, contender
 
 NAME = "fig11_rationality"
 SHOWN = 10
@@ -42,6 +42,11 @@ class Winners:
     seed: int
 
     @property
+    def code(self) -> tuple[str, ...]:
+        """What it runs."""
+        return CODE
+
+    @property
     def cost(self) -> float:
         """Seconds, roughly."""
         return 8.0
@@ -50,7 +55,7 @@ class Winners:
         """The market and the seed."""
         return {**self.setting.key(), "seed": self.seed}
 
-    def run(self) -> Result:
+    def run(self) -> dict[str, object]:
         """Columns of the winners."""
         day = draw(self.setting, self.seed)
         mechanism = build(contender(LEARNED), day.market, [day.before])

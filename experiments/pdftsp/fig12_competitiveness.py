@@ -9,11 +9,12 @@ from rich.console import Console
 
 from auctune.charts.estimates import Line, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
+from auctune.sim.sweep import Sweep, cell_text, intervals, table_of
 from harness.market import Setting, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
 from harness.trials import Trial, name_of
-from harness.welfare import by_cell, collect, estimates
+from harness.welfare import collect
 
 NAME = "fig12_competitiveness"
 PAPERS = 3.0
@@ -54,24 +55,17 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 
 def chart(frame: pl.DataFrame) -> AnyChart:
     """A dot a mechanism at each setting; the paper's 3 across."""
-    values = estimates(frame, "competitive")
+    values = intervals(Sweep(frame).means("competitive"), name_of)
     panel = Panel("bound / welfare", values, "log dots", "~f", Line(PAPERS, "paper: 3"))
     return estimates_chart([panel], axis="measured by")
 
 
 def table(frame: pl.DataFrame) -> Rows:
     """A row a mechanism."""
-    cells = by_cell(frame, "competitive")
-    settings = list(dict.fromkeys(setting for setting, _ in cells))
-    mechanisms = list(dict.fromkeys(mechanism for _, mechanism in cells))
-    rows = [
-        (
-            name_of(name),
-            *(cells[s, name].text(".2f") for s in settings),
-        )
-        for name in mechanisms
-    ]
-    return Rows(("mechanism", *settings), tuple(rows))
+    sweep = Sweep(frame)
+    cells = sweep.means("competitive")
+    lines = {name_of(one): cell_text(cells, one, ".2f") for one in sweep.contenders}
+    return table_of("mechanism", sweep.settings, lines)
 
 
 def notes(frame: pl.DataFrame) -> list[str]:

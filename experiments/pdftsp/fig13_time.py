@@ -5,16 +5,16 @@ Markets are run one after the other, whatever --workers says: two at a time woul
 other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Interval, Panel, estimates_chart
+from auctune.charts.estimates import Panel, estimates_chart
 from auctune.charts.theme import AnyChart
-from auctune.numerics.estimates import mean_of
-from harness.jobs import run_jobs
+from auctune.sim.jobs import run_jobs
+from auctune.sim.sweep import Sweep, intervals, table_of
 from harness.market import setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
@@ -35,8 +35,8 @@ SCHEMA = {
     "figure": pl.String,
     "setting": pl.String,
     "seed": pl.Int64,
-    "series": pl.String,
-    "seconds_per_task": pl.Float64,
+    "contender": pl.String,
+    "microseconds": pl.Float64,
     "num_tasks": pl.Int64,
 }
 
@@ -71,19 +71,22 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 
 def chart(frame: pl.DataFrame) -> AnyChart:
     """A dot a mechanism at each setting, on a logarithmic axis."""
-    panel = Panel("microseconds a task", _estimates(frame), "log dots", "~s")
+    panel = Panel(
+        "microseconds a task", intervals(Sweep(frame).means("microseconds")), "log dots", "~s"
+    )
     return estimates_chart([panel], axis="Poisson arrivals, 144 slots where nothing else is said")
 
 
 def table(frame: pl.DataFrame) -> Rows:
     """A row a mechanism."""
-    cells = {(one.setting, one.series): one for one in _estimates(frame)}
-    settings = list(dict.fromkeys(setting for setting, _ in cells))
-    series = list(dict.fromkeys(name for _, name in cells))
-    rows = [
-        (name, *(f"{cells[setting, name].mean:,.0f} us" for setting in settings)) for name in series
-    ]
-    return Rows(("time to decide a task", *settings), tuple(rows))
+    sweep = Sweep(frame)
+    cells = sweep.means("microseconds")
+
+    def time(name: str) -> Callable[[str], str]:
+        return lambda setting: f"{cells[setting, name].value:,.0f} us"
+
+    lines = {name: time(name) for name in sweep.contenders}
+    return table_of("time to decide a task", sweep.settings, lines)
 
 
 def _rows(trial: Trial, result: Mapping[str, float]) -> list[dict[str, object]]:
@@ -93,18 +96,9 @@ def _rows(trial: Trial, result: Mapping[str, float]) -> list[dict[str, object]]:
         learning = result["learning_s"] / max(1, result["num_tasks"])
         times[WITH_LEARNING] = result["decision_mean_s"] + learning
     return [
-        {**own, "series": name, "seconds_per_task": seconds, "num_tasks": result["num_tasks"]}
+        {**own, "contender": name, "microseconds": 1e6 * seconds, "num_tasks": result["num_tasks"]}
         for name, seconds in times.items()
     ]
-
-
-def _estimates(frame: pl.DataFrame) -> list[Interval]:
-    groups = frame.group_by("setting", "series", maintain_order=True).agg("seconds_per_task")
-    found = []
-    for row in groups.iter_rows(named=True):
-        one = mean_of([1e6 * seconds for seconds in row["seconds_per_task"]])
-        found.append(Interval(row["setting"], row["series"], one.value, one.low, one.high))
-    return found
 
 
 FIGURE = Figure(NAME, run, table)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from auctune.spot import SpotJob
 from spot_harness.markets import Markets
 from spot_harness.options import main
-from spot_harness.rivals import Setting, Sweep, sweep_figure
+from spot_harness.rivals import Setting, Varied, sweep_figure
 
 DEADLINES = (6, 8, 10, 12, 14)
 
@@ -22,7 +22,7 @@ def settings(markets: Markets) -> Sequence[Setting]:
 
 
 FIGURE = sweep_figure(
-    Sweep("fig05_deadlines", "Figure 5: deadlines", "deadline, slots", settings, robust=True)
+    Varied("fig05_deadlines", "Figure 5: deadlines", "deadline, slots", settings, robust=True)
 )
 
 if __name__ == "__main__":

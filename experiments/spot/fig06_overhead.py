@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from auctune.spot import Overhead, SpotJob
 from spot_harness.markets import Markets
 from spot_harness.options import main
-from spot_harness.rivals import Setting, Sweep, sweep_figure
+from spot_harness.rivals import Setting, Varied, sweep_figure
 
 BANDWIDTHS = (100, 200, 400, 800)
 
@@ -35,7 +35,7 @@ def settings(markets: Markets) -> Sequence[Setting]:
 
 
 FIGURE = sweep_figure(
-    Sweep("fig06_overhead", "Figure 6: reconfiguration", "bandwidth, Mbps", settings)
+    Varied("fig06_overhead", "Figure 6: reconfiguration", "bandwidth, Mbps", settings)
 )
 
 if __name__ == "__main__":

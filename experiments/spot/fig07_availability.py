@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from auctune.spot import SpotJob
 from spot_harness.markets import Markets, with_counts
 from spot_harness.options import main
-from spot_harness.rivals import LAST, Setting, Sweep, sweep_figure
+from spot_harness.rivals import LAST, Setting, Varied, sweep_figure
 
 FACTORS = (0.25, 0.5, 0.75, 1.0)
 
@@ -20,7 +20,7 @@ def settings(markets: Markets) -> Sequence[Setting]:
 
 
 FIGURE = sweep_figure(
-    Sweep("fig07_availability", "Figure 7: availability", "spot GPUs", settings, LAST)
+    Varied("fig07_availability", "Figure 7: availability", "spot GPUs", settings, LAST)
 )
 
 if __name__ == "__main__":

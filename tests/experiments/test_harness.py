@@ -14,11 +14,11 @@ from auctune.charts import to_svg
 from auctune.domain import InputError
 from auctune.numerics.estimates import mean_of
 from auctune.sim.figures import read_csv, write_tables
+from auctune.sim.sweep import Sweep
 from harness.market import Trace, draw, setting
 from harness.options import parse
 from harness.trials import ATTAINABLE, LEARNED, Trial
 from harness.utility_chart import UtilityCurve, utility_chart
-from harness.welfare import by_cell, lead_over
 from support.pages import ROOT
 from support.refusal import refused_place
 
@@ -26,13 +26,13 @@ JOBS = """
 import os, signal, sys
 from dataclasses import dataclass
 from pathlib import Path
-from harness.jobs import run_jobs
+from auctune.sim.jobs import run_jobs
 from rich.console import Console
 
 @dataclass(frozen=True)
 class Square:
     number: int
-    cost = 1.0
+    cost, code = 1.0, ()
     def key(self):
         return {"number": self.number}
     def run(self):
@@ -93,15 +93,16 @@ def test_a_logs_day_comes_after_its_history_at_one_scale_for_both() -> None:
 def test_days_that_share_jobs_are_one_block_and_leads_are_of_the_same_days() -> None:
     rows = [
         # Day 1 and day 8 are the same weekday; on each day learned prices lead by 0.1 or 0.3.
-        {"seed": seed, "block": block, "mechanism": name, "ratio": base + lead * (name == LEARNED)}
+        {"seed": seed, "block": block, "contender": name, "ratio": base + lead * (name == LEARNED)}
         for seed, block, base, lead in ((0, 1, 0.2, 0.1), (1, 2, 0.6, 0.3), (2, 1, 0.4, 0.1))
         for name in (LEARNED, "eft")
     ]
     frame = pl.DataFrame(rows).with_columns(setting=pl.lit("log"))
-    lead = lead_over(frame, "eft")["log"]
+    sweep = Sweep(frame)
+    lead = sweep.leads("ratio", LEARNED)["log", "eft"]
     expected = mean_of([0.1, 0.3])
     assert (lead.value, lead.half_width) == pytest.approx((0.2, expected.half_width))
-    assert by_cell(frame, "ratio")["log", "eft"].value == pytest.approx((0.3 + 0.6) / 2)
+    assert sweep.means("ratio")["log", "eft"].value == pytest.approx((0.3 + 0.6) / 2)
 
 
 def test_hindsight_is_the_same_day_with_its_own_bids_as_history() -> None:

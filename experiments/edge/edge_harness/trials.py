@@ -1,17 +1,16 @@
 """Trials: a setting, a seed and a mechanism, and what came of them, as rows of a table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import asdict, dataclass, replace
 
 import polars as pl
 from rich.console import Console
-from rich.progress import Progress
 
 from auctune.registry.policies import EDGE_PLAYERS
-from auctune.sim.edge.comparison import EdgeBound, EdgePlayed, bound_of, play
+from auctune.sim.edge.comparison import EdgePlayed, bound_of, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
+from auctune.sim.jobs import run_jobs
 from edge_harness.options import SMALLER, Options
 
 # Baselines with as many workers as serve them best of 8, 16, 32 and 64.
@@ -31,20 +30,9 @@ SIMULATION: Mapping[str, str] = {
     "antman:workers=64": "AntMan",
     "liquid": "Liquid",
 }
+CODE = ("auctune.edge",)
 # A job that runs, and is worth less than this share of its worth at its arrival, is late.
 LATE = 0.1
-SCHEMA: Mapping[str, pl.DataType] = {
-    "setting": pl.String(),
-    "seed": pl.Int64(),
-    "mechanism": pl.String(),
-    "welfare": pl.Float64(),
-    "profit": pl.Float64(),
-    "run": pl.Int64(),
-    "rejected": pl.Int64(),
-    "rejected_or_late": pl.Int64(),
-    "bound": pl.Float64(),
-    "reached": pl.Float64(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +50,73 @@ class Point:
     labels: Mapping[str, str]
 
 
-def instance_of(setting: EdgeSetting, seed: int, options: Options) -> EdgeInstance:
-    """The market and jobs of a seed; smaller in a quick run."""
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The bound of an instance, which figures share.
+
+    Attributes:
+        setting: with its seed.
+        kind: "lp" or "milp".
+        time_limit: seconds for HiGHS.
+    """
+
+    setting: EdgeSetting
+    kind: str
+    time_limit: float
+    code = CODE
+
+    @property
+    def cost(self) -> float:
+        """Seconds, roughly."""
+        return self.time_limit
+
+    def key(self) -> Mapping[str, object]:
+        """All of it."""
+        return asdict(self)
+
+    def run(self) -> Mapping[str, object]:
+        """The bound, and the welfare of the best decisions found."""
+        found = bound_of(make_instance(self.setting), self.kind, self.time_limit)
+        return {} if found is None else {"bound": found.value, "reached": found.reached}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A mechanism on an instance.
+
+    Attributes:
+        setting: with its seed.
+        label: of the mechanism.
+    """
+
+    setting: EdgeSetting
+    label: str
+    code = CODE
+
+    @property
+    def cost(self) -> float:
+        """Seconds, roughly."""
+        return 0.1 * self.setting.num_jobs
+
+    def key(self) -> Mapping[str, object]:
+        """All of it."""
+        return asdict(self)
+
+    def run(self) -> Mapping[str, object]:
+        """What came of it."""
+        instance = make_instance(self.setting)
+        played = play(self.label, EDGE_PLAYERS.parse(self.label, "mechanism"), instance)
+        return {
+            "welfare": played.welfare,
+            "profit": played.profit,
+            "run": played.num_admitted,
+            "rejected": len(played.decisions) - played.num_admitted,
+            "rejected_or_late": num_rejected_or_late(instance, played),
+        }
+
+
+def setting_of(setting: EdgeSetting, seed: int, options: Options) -> EdgeSetting:
+    """The setting of a seed; smaller in a quick run."""
     if options.quick:
         setting = replace(
             setting,
@@ -72,13 +125,12 @@ def instance_of(setting: EdgeSetting, seed: int, options: Options) -> EdgeInstan
             slots=max(24, setting.slots // SMALLER),
             arrival_slots=max(8, setting.arrival_slots // SMALLER),
         )
-    return make_instance(replace(setting, seed=seed))
+    return replace(setting, seed=seed)
 
 
-@cache
-def _bound(setting: EdgeSetting, seed: int, options: Options, kind: str) -> EdgeBound | None:
-    """Return the bound of a seed; Figures 3 and 5 have the same ones, of a minute each."""
-    return bound_of(instance_of(setting, seed, options), kind, options.time_limit)
+def instance_of(setting: EdgeSetting, seed: int, options: Options) -> EdgeInstance:
+    """The market and jobs of a seed; smaller in a quick run."""
+    return make_instance(setting_of(setting, seed, options))
 
 
 def num_rejected_or_late(instance: EdgeInstance, played: EdgePlayed) -> int:
@@ -90,7 +142,7 @@ def num_rejected_or_late(instance: EdgeInstance, played: EdgePlayed) -> int:
 def collect(
     points: Sequence[Point], options: Options, console: Console, bound: str
 ) -> pl.DataFrame:
-    """A row a trial.
+    """A row a trial, beside the bound of its instance.
 
     Args:
         points: the settings.
@@ -98,28 +150,24 @@ def collect(
         console: for the progress bar.
         bound: "none", "lp" or "milp".
     """
-    rows: list[dict[str, object]] = []
-    with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("instances", total=len(points) * options.seeds)
-        for one in points:
-            for seed in range(options.seeds):
-                instance = instance_of(one.setting, seed, options)
-                most = _bound(one.setting, seed, options, bound)
-                for label, name in one.labels.items():
-                    played = play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance)
-                    rows.append(
-                        {
-                            "setting": one.label,
-                            "seed": seed,
-                            "mechanism": name,
-                            "welfare": played.welfare,
-                            "profit": played.profit,
-                            "run": played.num_admitted,
-                            "rejected": len(played.decisions) - played.num_admitted,
-                            "rejected_or_late": num_rejected_or_late(instance, played),
-                            "bound": None if most is None else most.value,
-                            "reached": None if most is None else most.reached,
-                        }
-                    )
-                progress.advance(bar)
-    return pl.DataFrame(rows, schema=SCHEMA)
+    trials = [
+        (one, seed, name, Trial(setting_of(one.setting, seed, options), label))
+        for one in points
+        for seed in range(options.seeds)
+        for label, name in one.labels.items()
+    ]
+    bounds = [Bound(trial.setting, bound, options.time_limit) for *_, trial in trials]
+    results = run_jobs(
+        [*(trial for *_, trial in trials), *bounds],
+        options.cache,
+        workers=options.workers,
+        console=console,
+        fresh=options.fresh,
+    )
+    rows = [
+        {"setting": one.label, "seed": seed, "contender": name, **played, **most}
+        for (one, seed, name, _), played, most in zip(
+            trials, results[: len(trials)], results[len(trials) :], strict=True
+        )
+    ]
+    return pl.DataFrame(rows)

@@ -1,7 +1,6 @@
 """What every figure's command takes."""
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,33 +17,21 @@ _SMALLER = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(figures.RunOptions):
     """How a figure is run.
 
     Attributes:
-        out: folder of data, charts and kept results.
         seeds: days that each mechanism is tried on.
-        workers: processes.
         mechanisms: labels, in the order of the legend.
         market: settings of the workload, in place of the figure's defaults.
         traces: job logs, for Figure 7.
-        quick: small markets and two seeds, to see that all works.
-        fresh: compute again what is kept.
     """
 
     out: Path = OUT
     seeds: int = 5
-    workers: int = 1
     mechanisms: tuple[str, ...] = MECHANISMS
     market: Mapping[str, str] = field(default_factory=dict)
     traces: tuple[Trace, ...] = ()
-    quick: bool = False
-    fresh: bool = False
-
-    @property
-    def cache(self) -> Path:
-        """Where results are kept."""
-        return self.out / "cache"
 
     def settings(self, wanted: Sequence[Setting]) -> list[Setting]:
         """A figure's markets as these options change them."""
@@ -55,10 +42,9 @@ class Options:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Those that all figures have."""
+    figures.add_run_options(parser, OUT)
     add = parser.add_argument
-    add("--out", type=Path, default=OUT, help="folder for data and charts (%(default)s)")
     add("--seeds", type=int, default=None, help="days that each mechanism is tried on (5)")
-    add("--workers", type=int, default=os.cpu_count() or 1, help="processes (all cores)")
     add(
         "--mechanisms",
         default="",
@@ -81,8 +67,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--start-day", type=int, default=1, help="of the logs: the first day played (1)")
     add("--days", type=int, default=None, help="of the logs: days from there on (to their ends)")
-    add("--quick", action="store_true", help="small markets and two days, in a minute")
-    add("--fresh", action="store_true", help="compute again what is kept from earlier runs")
 
 
 def to_options(parsed: argparse.Namespace) -> Options:
@@ -92,9 +76,7 @@ def to_options(parsed: argparse.Namespace) -> Options:
         InputError: naming the option.
     """
     seeds = parsed.seeds if parsed.seeds is not None else (2 if parsed.quick else 5)
-    for name, value in (("--seeds", seeds), ("--workers", parsed.workers)):
-        if value < 1:
-            raise InputError(name, f"{value}", "a whole number >= 1")
+    figures.check_option("--seeds", seeds)
     more = tuple(label for label in parsed.mechanisms.split(",") if label)
     for label in more:
         try:
@@ -103,15 +85,11 @@ def to_options(parsed: argparse.Namespace) -> Options:
         except InputError as error:
             raise InputError(f"--mechanisms {label}", error.found, error.expected) from None
     return Options(
-        # Small markets say nothing of large ones: their data stand apart.
-        out=parsed.out / "quick" if parsed.quick else parsed.out,
+        **figures.run_options(parsed),
         seeds=seeds,
-        workers=parsed.workers,
         mechanisms=tuple(dict.fromkeys((*MECHANISMS, *more))),
         market=_market(parsed.market),
         traces=tuple(Trace(path, parsed.start_day, parsed.days) for path in parsed.trace),
-        quick=parsed.quick,
-        fresh=parsed.fresh,
     )
 
 

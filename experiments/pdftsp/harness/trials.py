@@ -16,7 +16,6 @@ from auctune.sim.bound import welfare_bound
 from auctune.sim.comparison import Contender, build, parse_contenders
 from auctune.sim.engine import SimulationResult, simulate, warm_up
 from auctune.sim.metrics import measure
-from harness.jobs import Result
 from harness.market import Setting, block, draw
 
 MECHANISMS = (
@@ -56,7 +55,7 @@ SCHEMA: Mapping[str, Any] = {
     "seed": pl.Int64,
     "block": pl.Int64,
     "dispersion": pl.Float64,
-    "mechanism": pl.String,
+    "contender": pl.String,
     "welfare": pl.Float64,
     "bound": pl.Float64,
     "bound_kind": pl.String,
@@ -71,6 +70,7 @@ SCHEMA: Mapping[str, Any] = {
     "decision_p99_s": pl.Float64,
     "learning_s": pl.Float64,
 }
+CODE = ("auctune.auction", "harness.market")
 _COSTS = {"titan": 12.0, "pdftsp": 8.0}
 
 
@@ -97,6 +97,11 @@ class Trial:
         return ATTAINABLE if self.hindsight else self.mechanism
 
     @property
+    def code(self) -> tuple[str, ...]:
+        """What it runs."""
+        return CODE
+
+    @property
     def cost(self) -> float:
         """Seconds, roughly."""
         return _COSTS.get(self.mechanism.split(":")[0], 1.0)
@@ -114,7 +119,7 @@ class Trial:
         who = contender(self.mechanism)
         return mechanisms.learns(who.mechanism, who.settings)
 
-    def run(self) -> Result:
+    def run(self) -> Mapping[str, Any]:
         """Its figures."""
         day, who = draw(self.setting, self.seed), contender(self.mechanism)
         warm_up(day.market, lambda: build(who, day.market))
@@ -151,6 +156,11 @@ class BoundOf:
     kind: str = "lp"
 
     @property
+    def code(self) -> tuple[str, ...]:
+        """What it runs."""
+        return CODE
+
+    @property
     def cost(self) -> float:
         """Seconds, roughly."""
         kinds = dict(self.setting.workload).get("nodes", "").count(":")
@@ -160,7 +170,7 @@ class BoundOf:
         """The market, the seed and the kind."""
         return {**self.setting.market_key(), "seed": self.seed, "bound": self.kind}
 
-    def run(self) -> Result:
+    def run(self) -> Mapping[str, Any]:
         """The bound, and whether it is the optimum."""
         market = draw(self.setting, self.seed).market
         found = welfare_bound(self.kind, market)
@@ -189,7 +199,7 @@ def name_of(mechanism: str) -> str:
     return NAMES.get(mechanism) or _RANGES.get(mechanism, mechanism)
 
 
-def to_frame(figure: str, trials: Sequence[Trial], results: Mapping[Any, Result]) -> pl.DataFrame:
+def to_frame(figure: str, trials: Sequence[Trial], results: Mapping[Any, Any]) -> pl.DataFrame:
     """A row a trial, beside its day's bound.
 
     Args:
@@ -207,7 +217,7 @@ def to_frame(figure: str, trials: Sequence[Trial], results: Mapping[Any, Result]
                 "seed": trial.seed,
                 "block": block(trial.setting, trial.seed),
                 "dispersion": bound["dispersion"],
-                "mechanism": trial.label,
+                "contender": trial.label,
                 **own,
                 "bound": bound["value"],
                 "bound_kind": bound["kind"],

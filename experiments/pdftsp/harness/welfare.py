@@ -1,16 +1,17 @@
 """Figures of welfare: mechanisms at several settings, and each day's bound."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Interval, Line, Panel, estimates_chart
+from auctune.charts.estimates import Line, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
-from auctune.numerics.estimates import Estimate, mean_of
-from harness.jobs import Result, run_jobs
+from auctune.numerics.estimates import Estimate
+from auctune.sim.jobs import run_jobs
+from auctune.sim.sweep import Sweep, intervals, table_of
 from harness.market import Setting, num_days
 from harness.options import Options
 from harness.output import Figure, Rows, show, write_chart, write_data
@@ -80,53 +81,22 @@ def collect(
     results = run_jobs(
         jobs, options.cache, workers=options.workers, console=console, fresh=options.fresh
     )
-    by_job: dict[Any, Result] = {
+    by_job: dict[Any, Any] = {
         (job.setting, job.seed) if isinstance(job, BoundOf) else job: result
         for job, result in zip(jobs, results, strict=True)
     }
     return to_frame(name, trials, by_job)
 
 
-def by_cell(frame: pl.DataFrame, column: str) -> Mapping[tuple[str, str], Estimate]:
-    """(setting, mechanism), in the order of the data, to the column's mean over blocks of days."""
-    cells = ["setting", "mechanism"]
-    by_block = frame.group_by(*cells, "block", maintain_order=True).agg(pl.mean(column))
-    groups = by_block.drop_nulls(column).group_by(*cells, maintain_order=True).agg(column)
-    return {
-        (row["setting"], row["mechanism"]): mean_of(row[column])
-        for row in groups.iter_rows(named=True)
-    }
-
-
-def lead_over(frame: pl.DataFrame, rival: str) -> Mapping[str, Estimate]:
-    """Setting to by how much learned prices lead on the same days, in shares of the bound."""
-    days = ["setting", "seed"]
-    other = frame.filter(pl.col("mechanism") == rival).select(*days, other="ratio")
-    both = frame.filter(pl.col("mechanism") == LEARNED).join(other, on=days)
-    paired = both.with_columns(lead=pl.col("ratio") - pl.col("other"))
-    return {setting: one for (setting, _), one in by_cell(paired, "lead").items()}
-
-
-def estimates(frame: pl.DataFrame, column: str) -> list[Interval]:
-    """The same for a chart, with names as figures show them."""
-    return [
-        Interval(setting, name_of(mechanism), one.value, one.low, one.high)
-        for (setting, mechanism), one in by_cell(frame, column).items()
-    ]
-
-
 def welfare_chart(frame: pl.DataFrame, axis: str) -> AnyChart:
     """Welfare, and welfare over the bound, by setting and mechanism."""
+    sweep, goal = Sweep(frame), Line(GOAL, f"{GOAL:.1%}")
+    welfare = intervals(sweep.means("welfare"), name_of)
+    ratios = intervals(sweep.means("ratio"), name_of)
     return estimates_chart(
         [
-            Panel("welfare, money", estimates(frame, "welfare")),
-            Panel(
-                "welfare / bound",
-                estimates(frame, "ratio"),
-                "dots",
-                ".0%",
-                Line(GOAL, f"{GOAL:.1%}"),
-            ),
+            Panel("welfare, money", welfare),
+            Panel("welfare / bound", ratios, "dots", ".0%", goal),
         ],
         axis=axis,
     )
@@ -138,42 +108,36 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     Their lead is given in percent of the rival's welfare, as the paper gives it, and in points of
     the bound with the interval of the differences on the same days.
     """
-    ratios, welfare = by_cell(frame, "ratio"), by_cell(frame, "welfare")
-    settings = list(dict.fromkeys(setting for setting, _ in ratios))
-    mechanisms = list(dict.fromkeys(mechanism for _, mechanism in ratios))
-    rows = [
-        (name_of(mechanism), *(percent(ratios[setting, mechanism]) for setting in settings))
-        for mechanism in mechanisms
-    ]
-    rows.append(
-        (
-            f"{name_of(LEARNED)}, welfare",
-            *(f"{welfare[setting, LEARNED].value:,.0f}" for setting in settings),
-        )
-    )
-    for rival in (name for name in ("titan", "eft", "ntm") if name in mechanisms):
-        points = lead_over(frame, rival)
-        leads = [lead(welfare[one, LEARNED].value, welfare[one, rival].value) for one in settings]
-        rows.append(
-            (
-                f"{name_of(LEARNED)}, over {name_of(rival)}",
-                *(
-                    f"{gain} ({points[one].text('+.1f', 100)})"
-                    for one, gain in zip(settings, leads, strict=True)
-                ),
-            )
-        )
+    sweep = Sweep(frame)
+    ratios, welfare = sweep.means("ratio"), sweep.means("welfare")
+    points, mechanisms = sweep.leads("ratio", LEARNED), sweep.contenders
+
+    def share(mechanism: str) -> Callable[[str], str]:
+        return lambda one: percent(ratios[one, mechanism])
+
+    def money(one: str) -> str:
+        return f"{welfare[one, LEARNED].value:,.0f}"
+
+    def lead_over(rival: str) -> Callable[[str], str]:
+        def text(one: str) -> str:
+            gain = lead(welfare[one, LEARNED].value, welfare[one, rival].value)
+            return f"{gain} ({points[one, rival].text('+.1f', 100)})"
+
+        return text
+
+    def of_attainable(one: str) -> str:
+        return f"{welfare[one, LEARNED].value / welfare[one, ATTAINABLE].value:.3f}"
+
+    lines = {name_of(mechanism): share(mechanism) for mechanism in mechanisms}
+    lines[f"{name_of(LEARNED)}, welfare"] = money
+    lines |= {
+        f"{name_of(LEARNED)}, over {name_of(rival)}": lead_over(rival)
+        for rival in ("titan", "eft", "ntm")
+        if rival in mechanisms
+    }
     if ATTAINABLE in mechanisms:
-        rows.append(
-            (
-                "learned / learned from the day itself",
-                *(
-                    f"{welfare[one, LEARNED].value / welfare[one, ATTAINABLE].value:.3f}"
-                    for one in settings
-                ),
-            )
-        )
-    return Rows((axis, *settings), tuple(rows))
+        lines["learned / learned from the day itself"] = of_attainable
+    return table_of(axis, sweep.settings, lines)
 
 
 def percent(one: Estimate) -> str:
@@ -190,7 +154,7 @@ def notes(frame: pl.DataFrame) -> list[str]:
     """What must be said beside a table."""
     kinds = ", ".join(frame["bound_kind"].unique().sort().to_list())
     exact = "the optimum" if frame["bound_exact"].all() else "no market has more welfare"
-    own = frame.filter(pl.col("mechanism") == LEARNED).group_by("setting").agg(pl.mean("ratio"))
+    own = frame.filter(pl.col("contender") == LEARNED).group_by("setting").agg(pl.mean("ratio"))
     least = own["ratio"].min()
     assert isinstance(least, float)
     return [

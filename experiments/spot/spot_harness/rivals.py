@@ -5,19 +5,19 @@ one of the paper's 105 AHAP, or 7 AHANP, with the highest mean in that setting: 
 come to.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from rich.console import Console
 
-from auctune.charts.estimates import Interval, Panel, estimates_chart
+from auctune.charts.estimates import Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.numerics.arrays import Floats
-from auctune.numerics.estimates import mean_of, ratio_of
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.spot.forecasts import market_forecasts
+from auctune.sim.sweep import Cells, Sweep, intervals, table_of
 from auctune.spot import (
     OnDemandOnly,
     Policy,
@@ -36,19 +36,7 @@ NUM_AHAP = 105
 PERFECT, ARIMA, LAST = "perfect", "ARIMA", "last value"
 # Forecasts reach as far as the longest job of any figure, for the robust policy.
 FAR = 15
-SCHEMA = {
-    "figure": pl.String,
-    "market": pl.String,
-    "setting": pl.String,
-    "series": pl.String,
-    "policy": pl.String,
-    "jobs": pl.Int64,
-    "utility": pl.Float64,
-    "utility_half": pl.Float64,
-    "optimum": pl.Float64,
-    "ratio": pl.Float64,
-    "ratio_half": pl.Float64,
-}
+RIVALS = ("OD-Only", "MSU", "UP", "AHANP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +55,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Varied:
     """What a figure varies.
 
     Attributes:
@@ -102,40 +90,44 @@ class Series:
     utility: Floats
 
 
-def sweep_figure(sweep: Sweep) -> Figure:
-    """The figure of a sweep."""
+def sweep_figure(varied: Varied) -> Figure:
+    """The figure of what is varied; its data: a row a job and series."""
 
     def run(options: Options, console: Console) -> pl.DataFrame:
-        rows = [
-            row
+        played = [
+            part
             for markets in options.all_markets()
-            for row in _played(sweep, markets, options, console)
+            for part in _played(varied, markets, options, console)
         ]
-        frame = write_data(pl.DataFrame(rows, schema=SCHEMA), options.out, sweep.name)
-        write_chart(chart(frame, sweep.axis), options.out, sweep.name)
+        frame = write_data(pl.concat(played), options.out, varied.name)
+        write_chart(chart(frame, varied.axis), options.out, varied.name)
         show(
             console,
-            sweep.title,
-            table(frame, sweep.axis),
+            varied.title,
+            table(frame, varied.axis),
             [*notes(frame), f"data and charts: {options.out}"],
         )
         return frame
 
-    return Figure(sweep.name, run, lambda frame: table(frame, sweep.axis), notes)
+    return Figure(varied.name, run, lambda frame: table(frame, varied.axis), notes)
 
 
 def _played(
-    sweep: Sweep, markets: Markets, options: Options, console: Console
-) -> list[Mapping[str, object]]:
-    rows: list[Mapping[str, object]] = []
-    for setting in sweep.settings(markets):
-        with console.status(f"{sweep.name}: {markets.name}, {setting.label}"):
+    varied: Varied, markets: Markets, options: Options, console: Console
+) -> Iterator[pl.DataFrame]:
+    for setting in varied.settings(markets):
+        with console.status(f"{varied.name}: {markets.name}, {setting.label}"):
             trials = same_job(setting.markets, setting.job, options.jobs, options.seed)
             optimum = trials.optimum()
-            for series in series_of(trials, sweep.forecasts, options, robust=sweep.robust):
-                named = {"figure": sweep.name, "market": markets.name, "setting": setting.label}
-                rows.append({**named, **_row(series, optimum)})
-    return rows
+            for series in series_of(trials, varied.forecasts, options, robust=varied.robust):
+                yield pl.DataFrame(
+                    {"seed": range(len(optimum)), "utility": series.utility, "optimum": optimum}
+                ).with_columns(
+                    market=pl.lit(markets.name),
+                    setting=pl.lit(setting.label),
+                    contender=pl.lit(series.name),
+                    policy=pl.lit(series.policy),
+                )
 
 
 def series_of(
@@ -180,66 +172,50 @@ def _best(name: str, pool: Sequence[Policy], utility: Floats) -> Series:
     return Series(name, pool[best].name, utility[:, best])
 
 
-def _row(series: Series, optimum: Floats) -> Mapping[str, object]:
-    mean, ratio = mean_of(series.utility), ratio_of(series.utility, optimum)
-    return {
-        "series": series.name,
-        "policy": series.policy,
-        "jobs": len(optimum),
-        "utility": mean.value,
-        "utility_half": mean.half_width,
-        "optimum": float(optimum.mean()),
-        "ratio": None if ratio is None else ratio.value,
-        "ratio_half": None if ratio is None else ratio.half_width,
-    }
+def by_market(frame: pl.DataFrame) -> dict[str, Sweep]:
+    """The trials of each kind of markets."""
+    names = frame["market"].unique(maintain_order=True).to_list()
+    return {name: Sweep(frame.filter(pl.col("market") == name)) for name in names}
 
 
 def chart(frame: pl.DataFrame, axis: str) -> AnyChart:
     """A panel for each kind of markets; what is worth nothing on average lies below it."""
     panels = []
-    for market in frame["market"].unique(maintain_order=True):
-        rows = frame.filter((pl.col("market") == market) & (pl.col("ratio") > 0))
-        values = [
-            Interval(
-                row["setting"],
-                row["series"],
-                row["ratio"],
-                max(row["ratio"] - row["ratio_half"], 0.0),
-                row["ratio"] + row["ratio_half"],
-            )
-            for row in rows.iter_rows(named=True)
-        ]
+    for market, sweep in by_market(frame).items():
+        ratios = sweep.ratios("utility", "optimum")
+        shown = intervals({cell: one for cell, one in ratios.items() if one.value > 0})
+        values = [replace(one, low=max(one.low, 0.0)) for one in shown]
         panels.append(Panel(f"utility / optimum, {market}", values, "dots", ".0%"))
     return estimates_chart(panels, axis=axis)
 
 
 def table(frame: pl.DataFrame, axis: str) -> Rows:
     """For each kind of markets a row a series, then by how much AHAP is ahead."""
-    settings = frame["setting"].unique(maintain_order=True).to_list()
     rows: list[tuple[str, ...]] = []
-    for market in frame["market"].unique(maintain_order=True):
-        own = frame.filter(pl.col("market") == market)
-        cells = {(row["setting"], row["series"]): row for row in own.iter_rows(named=True)}
-        names = own["series"].unique(maintain_order=True).to_list()
-        rows.append((f"{market}:", *("" for _ in settings)))
-        rows += [(name, *(_share(cells[one, name]) for one in settings)) for name in names]
-        rows += [
-            (
-                f"{names[0]}, over {rival}",
-                *(
-                    lead(cells[s, names[0]]["utility"], cells[s, rival]["utility"])
-                    for s in settings
-                ),
-            )
-            for rival in ("OD-Only", "MSU", "UP", "AHANP")
-        ]
-    return Rows((axis, *settings), tuple(rows))
+    for market, sweep in by_market(frame).items():
+        ratios, means = sweep.ratios("utility", "optimum"), sweep.means("utility")
+        ahap = sweep.contenders[0]
+        rows.append((f"{market}:", *("" for _ in sweep.settings)))
+        lines = {name: share_text(ratios, name) for name in sweep.contenders}
+        lines |= {f"{ahap}, over {rival}": _lead_text(means, ahap, rival) for rival in RIVALS}
+        rows += table_of(axis, sweep.settings, lines).rows
+    return Rows((axis, *sweep.settings), tuple(rows))
 
 
-def _share(row: Mapping[str, float | None]) -> str:
-    if row["ratio"] is None or row["ratio_half"] is None:
-        return "-"
-    return f"{row['ratio']:.1%} ±{100 * row['ratio_half']:.1f}"
+def share_text(cells: Cells, contender: str) -> Callable[[str], str]:
+    """Return how a line writes shares: in percent, with half the width of the interval."""
+
+    def text(setting: str) -> str:
+        one = cells.get((setting, contender))
+        if one is None or one.half_width is None:
+            return "-"
+        return f"{one.value:.1%} ±{100 * one.half_width:.1f}"
+
+    return text
+
+
+def _lead_text(means: Cells, own: str, rival: str) -> Callable[[str], str]:
+    return lambda setting: lead(means[setting, own].value, means[setting, rival].value)
 
 
 def lead(own: float, other: float) -> str:
@@ -249,15 +225,17 @@ def lead(own: float, other: float) -> str:
 
 def notes(frame: pl.DataFrame) -> list[str]:
     """What must be said beside a table."""
-    own = frame.filter(pl.col("series") == f"AHAP, {PERFECT}")
-    rivals = frame.filter(pl.col("series").is_in(["AHANP", "UP", "MSU", "OD-Only"]))
-    best = rivals.group_by("market", "setting").agg(pl.col("utility").max().alias("rival"))
-    joined = own.join(best, on=["market", "setting"])
-    ahead = joined.filter(pl.col("utility") >= pl.col("rival"))
-    least = own["ratio"].min()
-    assert isinstance(least, float)
+    ahead, least, count = 0, 1.0, 0
+    for sweep in by_market(frame).values():
+        ratios, means = sweep.ratios("utility", "optimum"), sweep.means("utility")
+        ahap = sweep.contenders[0]
+        for setting in sweep.settings:
+            own = means[setting, ahap].value
+            ahead += own >= max(means[setting, rival].value for rival in RIVALS)
+            least = min(least, ratios[setting, ahap].value)
+            count += 1
     return [
-        f"utility / optimum, {frame['jobs'][0]} jobs ± 95% confidence",
+        f"utility / optimum, {frame['seed'].n_unique()} jobs ± 95% confidence",
         f"AHAP, perfect: {least:.1%} of the optimum at least; "
-        f"ahead of all baselines in {len(ahead)} of {len(joined)} settings",
+        f"ahead of all baselines in {ahead} of {count} settings",
     ]

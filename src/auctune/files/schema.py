@@ -34,6 +34,20 @@ _SHOWN = 60
 # Numbers are numbers and texts are texts: "3" is not 3, and true is not 1.
 STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
+
+class FileModel(BaseModel):
+    """An object of a file; errors name its keys."""
+
+    model_config = STRICT
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An annotation: what a field or an element should be, for errors, in the format's words."""
+
+    words: str
+
+
 # Activations of every n-th layer are recomputed; earlier files say true for 1 and false for 0.
 CheckpointInterval = Annotated[
     int,
@@ -228,7 +242,7 @@ def to_input_error(
         ((path, found) for path, found in paths if path[: len(start)] == start),
         key=lambda pair: len(pair[0]),
     )
-    where = _join(place, format_path(path))
+    where = _join(place, format_path(path)) or "the file"
     own = first.get("ctx", {}).get("error")
     if isinstance(own, InputError):
         # A validator of a single value does not know what it is called.
@@ -239,11 +253,36 @@ def to_input_error(
             found = f"is no longer a setting: it is always {always}"
             return InputError(where, found, "the key to be removed")
         return InputError(where, "is an unknown key", _expected_keys(model, first["loc"]))
+    expected = _expected_at(model, path)
     if first["type"] == "missing":
-        return InputError(where, "is missing", "a value")
-    # Each of the types that got as far says what it expects.
-    messages = [found["msg"].removeprefix("Input should be ") for at, found in paths if at == path]
-    return InputError(where, _shorten(first["input"]), " or ".join(dict.fromkeys(messages)))
+        return InputError(where, "is missing", expected or "a value")
+    if expected is None:
+        # Each of the types that got as far says what it expects.
+        messages = [one["msg"].removeprefix("Input should be ") for at, one in paths if at == path]
+        expected = " or ".join(dict.fromkeys(messages))
+    return InputError(where, _shorten(first["input"]), expected)
+
+
+def _expected_at(model: Any, path: Sequence[str | int]) -> str | None:
+    """Return what is said of a place in a model's annotations, or None."""
+    said: str | None = None
+    for part in path:
+        fields = getattr(model, "model_fields", None)
+        if fields is not None and part not in fields:
+            return None
+        if fields is not None:
+            model, marks = fields[part].annotation, fields[part].metadata
+        else:
+            if type(None) in get_args(model):
+                model = next(one for one in get_args(model) if one is not type(None))
+            # Of a list or an object, the elements.
+            (*_, model) = get_args(model) or (None,)
+            marks = getattr(model, "__metadata__", ())
+            model = getattr(model, "__origin__", model) if marks else model
+        said = next((mark.words for mark in marks if isinstance(mark, Expected)), None)
+    if isinstance(model, type) and issubclass(model, FileModel):
+        return f"an object with {', '.join(model.model_fields)}"
+    return said
 
 
 def _placed(own: InputError, place: str, path: Sequence[str | int]) -> InputError:

@@ -42,7 +42,7 @@ class Estimate:
         value = f"{factor * self.value:{form}}"
         if self.half_width is None:
             return value
-        return f"{value} ±{factor * self.half_width:{form.removeprefix('+')}}"
+        return f"{value} ±{abs(factor) * self.half_width:{form.removeprefix('+')}}"
 
 
 def mean_of(values: Floats | Sequence[float], confidence: float = 0.95) -> Estimate:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import csv
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -160,6 +161,59 @@ def read_csv(path: Path) -> tuple[Rows, Sequence[str]]:
         heads, *rest = (tuple(row) for row in csv.reader(file))
     rows = tuple(row for row in rest if len(row) == len(heads))
     return Rows(heads, rows), [row[0] for row in rest if len(row) != len(heads)]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How figures of any paper are run.
+
+    Attributes:
+        out: folder of data, charts and kept results.
+        workers: processes.
+        quick: small settings, to see that all works.
+        fresh: compute again what is kept.
+    """
+
+    out: Path
+    workers: int = 1
+    quick: bool = False
+    fresh: bool = False
+
+    @property
+    def cache(self) -> Path:
+        """Where results are kept."""
+        return self.out / "cache"
+
+
+def add_run_options(parser: argparse.ArgumentParser, out: Path) -> None:
+    """Those of `RunOptions`, with this folder as the usual one."""
+    add = parser.add_argument
+    add("--out", type=Path, default=out, help="folder for data and charts (%(default)s)")
+    add("--workers", type=int, default=os.cpu_count() or 1, help="processes (all cores)")
+    add("--quick", action="store_true", help="small settings, to see that all works")
+    add("--fresh", action="store_true", help="compute again what is kept from earlier runs")
+
+
+def run_options(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Fields of `RunOptions` by name.
+
+    Raises:
+        InputError: naming the option.
+    """
+    check_option("--workers", parsed.workers)
+    # Small settings say nothing of large ones: their data stand apart.
+    out = parsed.out / "quick" if parsed.quick else parsed.out
+    return {"out": out, "workers": parsed.workers, "quick": parsed.quick, "fresh": parsed.fresh}
+
+
+def check_option(name: str, count: int, least: int = 1) -> None:
+    """Refuse a count below the least one.
+
+    Raises:
+        InputError: naming the option.
+    """
+    if count < least:
+        raise InputError(name, f"{count}", f"a whole number >= {least}")
 
 
 # Without slots, as `Figure`.

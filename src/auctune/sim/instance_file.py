@@ -1,173 +1,90 @@
-"""Instance files: a cluster and its bids as JSON; docs/reference/instance-file.md."""
+"""Instance files: a cluster and its bids as JSON; docs/reference/instance-files.md.
 
-from collections.abc import Callable, Mapping, Sequence
+A file of 20,000 tasks with operating costs of their own over 144 slots (2.9 million numbers) is
+read in some seconds, most of them spent in checking and building tasks.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Annotated, Any, TypeVar
 
 from auctune.domain import Cluster, InputError, Node, NodeType, Quote, Task, parse_money
 from auctune.files.atomic import AtomicFiles
 from auctune.files.json_file import read_json, write_line
+from auctune.files.schema import Expected, FileModel, check_schema
 from auctune.sim.instance import Instance
 
-# The shape of an instance file, and its errors in our own words.
-#
 # Models check kinds only: keys, JSON types, finite numbers. What values mean is checked where the
 # domain's types are made.
 
-
 EXPECTED = "an instance as JSON"
-Number = int | float
+Name = Annotated[str, Expected("a name")]
+Slots = Annotated[int, Expected("a number of slots >= 0")]
+Money = Annotated[int | float, Expected("an amount of money >= 0 with at most 4 decimals")]
+CostOfSlot = Annotated[float, Expected("money per slot >= 0")]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
-
-
-class QuoteModel(_Model):
+class QuoteModel(FileModel):
     """A vendor's quote."""
 
-    vendor: str
-    price: Number
-    delay: int
+    vendor: Name
+    price: Money
+    delay: Slots
 
 
-class TaskModel(_Model):
+class TaskModel(FileModel):
     """A bid."""
 
-    id: str
-    arrival: int
-    deadline: int
-    work: float
-    memory_gb: float
-    bid: Number
-    throughput: dict[str, float]
-    quotes: list[QuoteModel] | None = None
-    operating_cost: dict[str, list[float]] | None = None
+    id: Name
+    arrival: Annotated[int, Expected("a slot >= 0")]
+    deadline: Annotated[int, Expected("a slot >= arrival")]
+    work: Annotated[float, Expected("samples > 0")]
+    memory_gb: Annotated[float, Expected("a number of GB")]
+    bid: Money
+    throughput: Annotated[
+        dict[str, Annotated[float, Expected("samples per slot > 0")]],
+        Expected("an object: samples per slot by node type"),
+    ]
+    quotes: Annotated[list[QuoteModel] | None, Expected("a list of quotes")] = None
+    operating_cost: Annotated[
+        dict[
+            str,
+            Annotated[list[CostOfSlot], Expected("a list of money per slot >= 0, one a slot")],
+        ]
+        | None,
+        Expected("an object: a list of money per slot by node type"),
+    ] = None
 
 
-class NodeModel(_Model):
+class NodeModel(FileModel):
     """A node."""
 
-    id: str
-    type: str
+    id: Name
+    type: Annotated[str, Expected("the name of a node type")]
 
 
-class NodeTypeModel(_Model):
+class NodeTypeModel(FileModel):
     """What nodes of a type have in common."""
 
-    compute: float
-    memory_gb: float
-    energy_cost: list[float]
-    real_energy_cost: list[float] | None = None
+    compute: Annotated[float, Expected("samples per slot > 0")]
+    memory_gb: Annotated[float, Expected("a number of GB")]
+    energy_cost: Annotated[list[CostOfSlot], Expected("a list of money per slot >= 0, one a slot")]
+    real_energy_cost: Annotated[
+        list[Annotated[float, Expected("money per slot")]] | None,
+        Expected("a list of money per slot, one a slot"),
+    ] = None
 
 
-class InstanceModel(_Model):
+class InstanceModel(FileModel):
     """A whole file."""
 
-    slots: int
-    slot_seconds: float
-    base_memory_gb: float
-    node_types: dict[str, NodeTypeModel]
-    nodes: list[NodeModel]
-    tasks: list[TaskModel]
+    slots: Annotated[int, Expected("a number of slots >= 1")]
+    slot_seconds: Annotated[float, Expected("seconds > 0")]
+    base_memory_gb: Annotated[float, Expected("GB >= 0")]
+    node_types: Annotated[dict[str, NodeTypeModel], Expected("an object: node types by name")]
+    nodes: Annotated[list[NodeModel], Expected("a list of nodes")]
+    tasks: Annotated[list[TaskModel], Expected("a list of tasks")]
 
-
-_EXPECTED = {
-    "slots": "a number of slots >= 1",
-    "slot_seconds": "seconds > 0",
-    "base_memory_gb": "GB >= 0",
-    "node_types": "an object: node types by name",
-    "nodes": "a list of nodes",
-    "tasks": "a list of tasks",
-    "compute": "samples per slot > 0",
-    "memory_gb": "a number of GB",
-    "energy_cost": "a list of money per slot >= 0, one a slot",
-    "real_energy_cost": "a list of money per slot, one a slot",
-    "id": "a name",
-    "type": "the name of a node type",
-    "arrival": "a slot >= 0",
-    "deadline": "a slot >= arrival",
-    "work": "samples > 0",
-    "bid": "an amount of money >= 0 with at most 4 decimals",
-    "price": "an amount of money >= 0 with at most 4 decimals",
-    "throughput": "an object: samples per slot by node type",
-    "quotes": "a list of quotes",
-    "operating_cost": "an object: a list of money per slot by node type",
-    "vendor": "a name",
-    "delay": "a number of slots >= 0",
-}
-_MODELS: Mapping[str, type[BaseModel]] = {
-    "nodes": NodeModel,
-    "node_types": NodeTypeModel,
-    "tasks": TaskModel,
-    "quotes": QuoteModel,
-}
-_ELEMENTS = {
-    "energy_cost": "money per slot >= 0",
-    "real_energy_cost": "money per slot",
-    "operating_cost": "a list of money per slot >= 0, one a slot",
-    "throughput": "samples per slot > 0",
-}
-
-Location = tuple[int | str, ...]
-
-
-def explain(error: ValidationError) -> InputError:
-    """Return the first thing that is wrong, in one line."""
-    first = error.errors(include_url=False)[0]
-    model, path = _innermost(first["loc"])
-    outer = first["loc"][: len(first["loc"]) - len(path)]
-    if path and path[0] in ("bid", "price"):
-        # pydantic goes on with the kinds of number that it tried.
-        path = path[:1]
-    place = _place(outer + path)
-    if first["type"] == "extra_forbidden":
-        return InputError(place, "is no field of the format", f"one of {_fields(model)}")
-    found = "is missing" if first["type"] == "missing" else show(first["input"])
-    return InputError(place, found, _expected(model, path))
-
-
-def _innermost(loc: Location) -> tuple[type[BaseModel], Location]:
-    """Return the model in which a location lies, and the path within it."""
-    model: type[BaseModel] = InstanceModel
-    while len(loc) > 1 and loc[0] in _MODELS:
-        model, loc = _MODELS[str(loc[0])], loc[2:]
-    return model, loc
-
-
-def _place(loc: Location) -> str:
-    parts = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
-    return parts.removeprefix(".") or "the file"
-
-
-def _expected(model: type[BaseModel], path: Location) -> str:
-    if not path:
-        return f"an object with {_fields(model)}"
-    if len(path) == 1:
-        return _EXPECTED[str(path[0])]
-    return _ELEMENTS["energy_cost" if len(path) > 2 else str(path[0])]
-
-
-def _fields(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)
-
-
-def show(value: Any) -> str:
-    """Return what was found in a file, in a few words."""
-    if isinstance(value, dict | list):
-        return "is an object" if isinstance(value, dict) else "is a list"
-    if value is None or isinstance(value, bool):
-        return "is null" if value is None else f"is {str(value).lower()}"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-# Instance files: JSON in, an `Instance` out, and back; docs/reference/instance-files.md.
-#
-# A file of 20,000 tasks with operating costs of their own over 144 slots (2.9 million numbers) is
-# read in some seconds, most of them spent in checking and building tasks.
 
 T = TypeVar("T")
 
@@ -201,10 +118,7 @@ def parse_instance(data: Any) -> Instance:
     Raises:
         InputError: naming the field.
     """
-    try:
-        model = InstanceModel.model_validate(data)
-    except ValidationError as error:
-        raise explain(error) from None
+    model = check_schema(InstanceModel, data, "")
     return Instance(
         _cluster(model),
         tuple(_task(task, index) for index, task in enumerate(model.tasks)),
@@ -261,7 +175,7 @@ def _task_json(task: Task) -> dict[str, Any]:
 
 def _cluster(model: InstanceModel) -> Cluster:
     types = {
-        name: _placed(f"node_types.{name}", _node_type, kind)
+        name: placed(f"node_types.{name}", _node_type, kind)
         for name, kind in model.node_types.items()
     }
     return Cluster(
@@ -288,7 +202,7 @@ def _node_type(model: NodeTypeModel) -> NodeType:
 
 
 def _task(model: TaskModel, index: int) -> Task:
-    return _placed(f"tasks[{index}]", _make_task, model)
+    return placed(f"tasks[{index}]", _make_task, model)
 
 
 def _make_task(model: TaskModel) -> Task:
@@ -302,7 +216,7 @@ def _make_task(model: TaskModel) -> Task:
         bid=parse_money(model.bid, "bid"),
         throughput=model.throughput,
         quotes=tuple(
-            _placed(f"quotes[{i}]", _quote, quote) for i, quote in enumerate(model.quotes or ())
+            placed(f"quotes[{i}]", _quote, quote) for i, quote in enumerate(model.quotes or ())
         ),
         operating_cost=own_cost and {name: tuple(cost) for name, cost in own_cost.items()},
     )
@@ -312,7 +226,7 @@ def _quote(model: QuoteModel) -> Quote:
     return Quote(model.vendor, parse_money(model.price, "price"), model.delay)
 
 
-def _placed(place: str, make: Callable[[Any], T], model: Any) -> T:
+def placed(place: str, make: Callable[[Any], T], model: Any) -> T:
     """`make(model)`, with errors that name the whole path to the field."""
     try:
         return make(model)

@@ -1,18 +1,18 @@
 """Instances of an edge market, and their files."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field
 
 from auctune.domain import InputError
 from auctune.edge.job import ByDuration, EdgeJob, Logistic, Utility
 from auctune.edge.market import EdgeMarket, Site
 from auctune.files.atomic import AtomicFiles
 from auctune.files.json_file import read_json, write_line
-from auctune.sim.instance_file import EXPECTED, show
+from auctune.files.schema import Expected, FileModel, check_schema
+from auctune.sim.instance_file import EXPECTED, placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,105 +45,71 @@ class EdgeInstance:
         return tuple(sorted(self.jobs, key=lambda job: job.arrival))
 
 
-# The shape of an edge instance file, and its errors in our own words.
-#
 # Models check kinds only: keys, JSON types, finite numbers. What values mean is checked where the
 # types of `auctune.edge` are made.
 
+Name = Annotated[str, Expected("a name")]
+Units = Annotated[
+    dict[str, Annotated[float, Expected("units >= 0")]],
+    Expected("an object: units by resource type"),
+]
 
-class _Model(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
 
-
-class SiteModel(_Model):
+class SiteModel(FileModel):
     """A site."""
 
-    id: str
-    capacity: dict[str, float]
+    id: Name
+    capacity: Units
 
 
-class LogisticModel(_Model):
+class LogisticModel(FileModel):
     """scale / (1 + exp(duration / decay))."""
 
     form: Literal["logistic"]
-    scale: float
-    decay: float
+    scale: Annotated[float, Expected("money >= 0")]
+    decay: Annotated[float, Expected("slots > 0")]
 
 
-class TableModel(_Model):
+class TableModel(FileModel):
     """A value for each duration."""
 
     form: Literal["table"]
-    values: list[float]
+    values: Annotated[
+        list[Annotated[float, Expected("money")]],
+        Expected("a list of money by duration, none rising"),
+    ]
 
 
-class JobModel(_Model):
+class JobModel(FileModel):
     """A bid."""
 
-    id: str
-    arrival: int
-    epochs: int
-    chunks: dict[str, int]
-    worker: dict[str, float]
-    server: dict[str, float]
-    chunks_per_worker_slot: float
-    parameter_mb: float
-    utility: dict[str, Any]
+    id: Name
+    arrival: Annotated[int, Expected("a slot >= 0")]
+    epochs: Annotated[int, Expected("a whole number >= 1")]
+    chunks: Annotated[
+        dict[str, Annotated[int, Expected("a number of chunks")]],
+        Expected("an object: numbers of chunks by site"),
+    ]
+    worker: Units
+    server: Units
+    chunks_per_worker_slot: Annotated[float, Expected("chunks > 0")]
+    parameter_mb: Annotated[float, Expected("MB >= 0")]
+    utility: Annotated[dict[str, Any], Expected('an object with "form": "logistic" or "table"')]
 
 
-class EdgeInstanceModel(_Model):
+class EdgeInstanceModel(FileModel):
     """A whole file."""
 
-    slots: int
-    sites: list[SiteModel]
-    traffic_mb_per_slot: float
-    chunk_mb: float
-    price_base: dict[str, float] = {}
-    jobs: list[JobModel]
-    history: list[JobModel] = []
-
-
-_EXPECTED = {
-    "slots": "a number of slots >= 1",
-    "sites": "a list of sites",
-    "traffic_mb_per_slot": "MB > 0",
-    "chunk_mb": "MB >= 0",
-    "price_base": "an object: numbers > 1 by resource type, and of data",
-    "jobs": "a list of jobs",
-    "history": "a list of jobs",
-    "id": "a name",
-    "capacity": "an object: units by resource type",
-    "arrival": "a slot >= 0",
-    "epochs": "a whole number >= 1",
-    "chunks": "an object: numbers of chunks by site",
-    "worker": "an object: units by resource type",
-    "server": "an object: units by resource type",
-    "chunks_per_worker_slot": "chunks > 0",
-    "parameter_mb": "MB >= 0",
-    "utility": 'an object with "form": "logistic" or "table"',
-    "form": "logistic or table",
-    "scale": "money >= 0",
-    "decay": "slots > 0",
-    "values": "a list of money by duration, none rising",
-}
-
-
-def explain(error: ValidationError, outer: str = "") -> InputError:
-    """Return the first thing that is wrong, in one line."""
-    first = error.errors(include_url=False)[0]
-    place = outer
-    for part in first["loc"]:
-        place += f"[{part}]" if isinstance(part, int) else f"{'.' if place else ''}{part}"
-    names = [part for part in first["loc"] if isinstance(part, str) and part in _EXPECTED]
-    expected = _EXPECTED[names[-1]] if names else "an object with slots, sites, jobs"
-    if first["type"] == "extra_forbidden":
-        return InputError(place, "is no field of the format", "none of that name")
-    if first["type"] == "missing":
-        return InputError(place, "is missing", expected)
-    return InputError(place or "the file", show(first["input"]), expected)
-
-
-T = TypeVar("T")
+    slots: Annotated[int, Expected("a number of slots >= 1")]
+    sites: Annotated[list[SiteModel], Expected("a list of sites")]
+    traffic_mb_per_slot: Annotated[float, Expected("MB > 0")]
+    chunk_mb: Annotated[float, Expected("MB >= 0")]
+    price_base: Annotated[
+        dict[str, Annotated[float, Expected("a number > 1")]],
+        Expected("an object: numbers > 1 by resource type, and of data"),
+    ] = Field(default_factory=dict)
+    jobs: Annotated[list[JobModel], Expected("a list of jobs")]
+    history: Annotated[list[JobModel], Expected("a list of jobs")] = Field(default_factory=list)
 
 
 def read_edge_instance(path: Path) -> EdgeInstance:
@@ -174,18 +140,18 @@ def parse_edge_instance(data: Any) -> EdgeInstance:
     Raises:
         InputError: naming the field.
     """
-    model = _validated(EdgeInstanceModel, data)
+    model = check_schema(EdgeInstanceModel, data, "")
     market = EdgeMarket(
         slots=model.slots,
         sites=tuple(
-            _placed(f"sites[{index}]", _site, site) for index, site in enumerate(model.sites)
+            placed(f"sites[{index}]", _site, site) for index, site in enumerate(model.sites)
         ),
         traffic_mb_per_slot=model.traffic_mb_per_slot,
         chunk_mb=model.chunk_mb,
         price_base=model.price_base,
     )
     jobs, history = (
-        tuple(_placed(f"{name}[{index}]", _job, job) for index, job in enumerate(models))
+        tuple(placed(f"{name}[{index}]", _job, job) for index, job in enumerate(models))
         for name, models in (("jobs", model.jobs), ("history", model.history))
     )
     return EdgeInstance(market, jobs, history)
@@ -215,7 +181,7 @@ def parse_edge_job(data: Any) -> EdgeJob:
     Raises:
         InputError: naming the field.
     """
-    return _job(_validated(JobModel, data))
+    return _job(check_schema(JobModel, data, ""))
 
 
 def edge_job_json(job: EdgeJob) -> dict[str, Any]:
@@ -255,34 +221,16 @@ def _job(model: JobModel) -> EdgeJob:
         server=model.server,
         chunks_per_worker_slot=model.chunks_per_worker_slot,
         parameter_mb=model.parameter_mb,
-        utility=_placed("utility", _utility, model.utility),
+        utility=placed("utility", _utility, model.utility),
     )
 
 
 def _utility(data: dict[str, Any]) -> Utility:
     match data.get("form"):
         case "logistic":
-            logistic = _validated(LogisticModel, data)
+            logistic = check_schema(LogisticModel, data, "")
             return Logistic(logistic.scale, logistic.decay)
         case "table":
-            return ByDuration(tuple(_validated(TableModel, data).values))
+            return ByDuration(tuple(check_schema(TableModel, data, "").values))
         case other:
             raise InputError("form", f"{other!r}", "logistic or table")
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def _validated(kind: type[M], data: Any) -> M:
-    try:
-        return kind.model_validate(data)
-    except ValidationError as error:
-        raise explain(error) from None
-
-
-def _placed(place: str, make: Callable[[Any], T], model: Any) -> T:
-    """`make(model)`, with errors that name the whole path to the field."""
-    try:
-        return make(model)
-    except InputError as error:
-        raise InputError(f"{place}.{error.place}", error.found, error.expected) from None

@@ -93,11 +93,11 @@ def changed(path: str, value: Any) -> Any:
         ("slots", 0, "slots: 0; expected a number of slots >= 1"),
         ("slots", "5", "slots: '5'; expected a number of slots >= 1"),
         ("slots", None, "slots: is missing; expected a number of slots >= 1"),
-        ("more", 1, "more: is no field of the format; expected none of that name"),
+        ("more", 1, "more: is an unknown key; expected one of slots, sites"),
         ("sites.1.id", "a", "sites[1].id: 'a' is there twice; expected each id once"),
         ("sites.0.capacity.gpu", -1, "sites[0].capacity.gpu: -1.0; expected units >= 0"),
         ("jobs.0.arrival", 9, "jobs[0]: arrival: 9; expected a slot from 0 to 4"),
-        ("jobs.0.chunks.a", 1.5, "jobs[0].chunks.a: 1.5; expected an object: numbers of chunks by"),
+        ("jobs.0.chunks.a", 1.5, "jobs[0].chunks.a: 1.5; expected a number of chunks"),
         ("jobs.0.epochs", 0, "jobs[0].epochs: 0; expected a whole number >= 1"),
         ("jobs.0.utility.form", "cubic", "jobs[0].utility.form: 'cubic'; expected logistic or"),
         ("jobs.0.utility.decay", 0, "jobs[0].utility.decay: 0.0; expected slots > 0"),
@@ -110,7 +110,7 @@ def changed(path: str, value: Any) -> Any:
         ("jobs.0.chunks_per_worker_slot", 1e300, "jobs[0].chunks_per_worker_slot: 1e+300; "),
         ("sites.0.capacity.gpu", 1e300, "sites[0].capacity.gpu: 1e+300; expected 1e+11 at most"),
         ("jobs.0.utility.scale", 1e300, "jobs[0].utility.scale: 1e+300; expected 1e+11 at most"),
-        ("jobs", [[1]], "jobs[0]: is a list; expected a list of jobs"),
+        ("jobs", [[1]], "jobs[0]: a list; expected an object with id, arrival"),
         ("price_base.disk", 5, "price_base.disk: is no type of a site; expected data, gpu, cpu"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_a_list_is_refused() -> None:
-    with pytest.raises(InputError, match="the file: is a list; expected an object"):
+    with pytest.raises(InputError, match="the file: a list; expected an object"):
         parse_edge_instance([])
 
 

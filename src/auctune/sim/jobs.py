@@ -1,12 +1,13 @@
 """Jobs over cores, each kept on disk as soon as it is done.
 
-A job's result is a flat mapping of JSON values. It lies in `cache/DIGEST.json`, where the digest
-covers all that the job says of itself and the code that it runs; so an interrupted run goes on
-where it stopped, figures share what they have in common, and nothing is taken over from other
-code.
+A job's result is a JSON value. It lies in `cache/DIGEST.json`, where the digest covers all that the
+job says of itself and the code that it runs: its own module, and the modules and packages that it
+names. So an interrupted run goes on where it stopped, figures share what they have in common, and
+nothing is taken over from other code.
 """
 
 import functools
+import importlib
 import inspect
 import json
 import multiprocessing
@@ -27,15 +28,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-import auctune
-
-Result = Mapping[str, Any]
-# Of auctune, what a result depends on.
-_CODE = ("auction", "domain", "numerics", "sim", "registry", "files")
+# What all results depend on.
+_SHARED = ("auctune.domain", "auctune.numerics", "auctune.sim", "auctune.registry", "auctune.files")
 
 
 class Job(Protocol):
     """Something to compute, small enough to be sent to another process."""
+
+    @property
+    def code(self) -> Sequence[str]:
+        """Modules and packages that the result depends on: such as "auctune.auction"."""
+        ...
 
     @property
     def cost(self) -> float:
@@ -46,14 +49,14 @@ class Job(Protocol):
         """All that the result depends on, but for the code, as JSON."""
         ...
 
-    def run(self) -> Result:
+    def run(self) -> Any:
         """The result, as JSON."""
         ...
 
 
 def run_jobs(
     jobs: Sequence[Job], folder: Path, *, workers: int, console: Console, fresh: bool = False
-) -> list[Result]:
+) -> list[Any]:
     """The results of all jobs, in their order; each different one is run once.
 
     Args:
@@ -66,7 +69,11 @@ def run_jobs(
     folder.mkdir(parents=True, exist_ok=True)
     digests = [_digest(job) for job in jobs]
     by_digest = dict(zip(digests, jobs, strict=True))
-    found = {} if fresh else {name: kept for name in by_digest if (kept := _read(folder, name))}
+    found = (
+        {}
+        if fresh
+        else {name: kept for name in by_digest if (kept := _read(folder, name)) is not None}
+    )
     missing = {name: job for name, job in by_digest.items() if name not in found}
     columns = (
         TextColumn("{task.description}"),
@@ -85,7 +92,7 @@ def run_jobs(
     return [found[name] for name in digests]
 
 
-def _compute(jobs: Mapping[str, Job], workers: int) -> Iterator[tuple[str, Result]]:
+def _compute(jobs: Mapping[str, Job], workers: int) -> Iterator[tuple[str, Any]]:
     longest_first = sorted(jobs, key=lambda name: -jobs[name].cost)
     if workers == 1 or len(jobs) < 2:
         for name in longest_first:
@@ -103,39 +110,30 @@ def _compute(jobs: Mapping[str, Job], workers: int) -> Iterator[tuple[str, Resul
             raise
 
 
-def _run(job: Job) -> Result:
+def _run(job: Job) -> Any:
     return job.run()
 
 
 def _digest(job: Job) -> str:
-    code = [_code_digest(), _file_digest(inspect.getfile(type(job)))]
+    code = [_code_digest(name) for name in (*_SHARED, type(job).__module__, *job.code)]
     key = {"job": type(job).__name__, "code": code, **job.key()}
     return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
 
 @functools.cache
-def _code_digest() -> str:
-    package = Path(auctune.__file__).parent
-    files = [Path(__file__).parent / "market.py"]
-    for root in (package / name for name in _CODE):
-        files += [root] if root.is_file() else sorted(root.rglob("*.py"))
+def _code_digest(name: str) -> str:
+    """Of a module, or of all modules of a package."""
+    place = Path(inspect.getfile(importlib.import_module(name)))
+    files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
     return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 
-@functools.cache
-def _file_digest(path: str) -> str:
-    return sha256(Path(path).read_bytes()).hexdigest()
-
-
-def _read(folder: Path, name: str) -> Result | None:
+def _read(folder: Path, name: str) -> Any:
     path = folder / f"{name}.json"
-    if not path.is_file():
-        return None
-    result: Result = json.loads(path.read_text(encoding="utf-8"))
-    return result
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def _write(folder: Path, name: str, result: Result) -> None:
+def _write(folder: Path, name: str, result: Any) -> None:
     # Renamed when it is whole: what a kill leaves is no result.
     part = folder / f"{name}.{os.getpid()}.part"
     part.write_text(json.dumps(result), encoding="utf-8")
