@@ -7,7 +7,7 @@ their place are series on which spot comes and goes, regularly (the time that it
 memory) and irregularly (log-normal times, many short and some very long), and with --data two
 records, of 16 and of 4 V100 instances, where an instance is there if any of them is. The published
 figures beside them are means over 300 traces of one V100 in us-west-2a. Jobs begin in the second
-second half of each record; the robust policy's chain was chosen on the first.
+second half of each record. The robust policy's chain was chosen on other series.
 
 On the generated series "true law known" is the best policy of one that knows their law
 (`known_law.py`): what is above it is lost by not knowing the law, and what it is above the optimum
