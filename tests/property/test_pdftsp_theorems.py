@@ -72,7 +72,7 @@ def play(mechanism: Pdftsp, tasks: Sequence[Task]) -> Played:
             chosen.append((task, plan))
         decision = mechanism.offer(task, task.arrival)
         admitted += decision.value or 0.0
-    capacity = mechanism.book.capacity
+    capacity = mechanism.ledger.capacity
     lam, phi = mechanism.pricing.lam, mechanism.pricing.phi
     dual += float((lam * capacity.compute[capacity.type_of]).sum())
     dual += float((phi * capacity.memory[capacity.type_of]).sum())
@@ -148,7 +148,7 @@ def test_lemma_2_a_full_cell_has_a_price_of_alpha_or_beta_and_takes_no_task() ->
                     used[cell] += (task.throughput["gpu"], task.memory_gb)
                     if used[cell][0] >= COMPUTE or used[cell][1] >= MEMORY:
                         full.add(cell)
-                        place = cell[0], mechanism.book.node_index[cell[1]]
+                        place = cell[0], mechanism.ledger.node_index[cell[1]]
                         is_dear = mechanism.pricing.lam[place] * ROUNDING >= alpha
                         assert is_dear or mechanism.pricing.phi[place] * ROUNDING >= beta
         num_full += len(full)
