@@ -83,13 +83,18 @@ def _read_forecast(record: dict[str, Any]) -> Forecast:
 
 
 def _read_chain(
-    price: list[float], available: list[int], transition: list[list[float]], present: int
+    price: list[float],
+    available: list[int],
+    transition: list[list[float]],
+    present: int,
+    worst: list[list[float]] | None,
 ) -> MarketChain:
     return MarketChain(
         np.array(price, dtype=np.float64),
         np.array(available, dtype=np.int64),
         np.array(transition, dtype=np.float64),
         present,
+        None if worst is None else np.array(worst, dtype=np.float64),
     )
 
 
