@@ -28,12 +28,12 @@ from auctune.numerics.rng import stream
 from auctune.timeshare import (
     M4,
     Allocator,
-    Edf,
     Exploration,
     LearningThread,
     Ls,
     Mixture,
     Observation,
+    Rollout,
     Wls,
     lara,
 )
@@ -41,7 +41,7 @@ from auctune.timeshare.estimators import Estimator
 
 GOALS = {100: 0.07, 100_000: 200.0}
 WARM_UP = 12
-CALLS = {"lara": 7, "edf": 16}
+CALLS = {"lara": 7, "rollout": 9}
 
 
 def make_threads(num_threads: int, num_rounds: int) -> list[LearningThread]:
@@ -137,7 +137,7 @@ def main() -> None:
         table.add_column(head, justify="left" if head == "measurement" else "right")
     allocators: dict[str, Allocator] = {
         "lara": lara(Exploration(batches=0.0)),
-        "edf": Edf(near=2.0),
+        "rollout": Rollout(),
     }
     for num_threads in options.threads:
         num_rounds = max(10, min(options.rounds, 3_000_000 // num_threads))

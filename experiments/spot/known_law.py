@@ -24,14 +24,9 @@ from scipy import stats
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
+from auctune.spot.account import JobConstants, job_constants, state_of, units_of
 from auctune.spot.forecasts.forecast import Forecast, MarketChain
 from auctune.spot.policies.baselines import counted
-from auctune.spot.terms import (
-    JobConstants,
-    job_constants,
-    state_of,
-    units_of,
-)
 from auctune.spot.window.table import TIE, target_units, units_done
 
 _EXACT_AGES, _CLASS_RATIO = 12, 1.15

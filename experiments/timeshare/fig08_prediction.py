@@ -20,7 +20,7 @@ from auctune.sim.timeshare.accuracy import MOST_ERROR, UNITS, unit_means
 from auctune.sim.timeshare.recorded import RecordedCurve
 from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
 from auctune.timeshare import Ls, Mixture, Wls
-from auctune.timeshare.estimators import Estimator
+from auctune.timeshare.estimators import Estimator, SingleThread
 from timeshare_harness.options import Figure, Options, main
 
 NAME = "fig08_prediction"
@@ -57,7 +57,7 @@ def errors_alone(
     reached = (
         int(np.argmax(losses <= threshold)) if (losses <= threshold).any() else len(losses) - 1
     )
-    run, end = estimator.start(), samples[reached]
+    run, end = SingleThread(estimator), samples[reached]
     errors = np.empty(reached)
     for index in range(reached):
         run.observe(float(samples[index]), float(losses[index]))
@@ -69,7 +69,7 @@ def errors_alone(
 def microseconds(recorded: RecordedCurve, threshold: float, estimator: Estimator) -> float:
     """Of learning one loss and predicting the need, one thread by itself."""
     samples, losses = unit_means(recorded.curve, UNITS)
-    run, spent = estimator.start(), []
+    run, spent = SingleThread(estimator), []
     for batches, loss in zip(samples[:_TIMED].tolist(), losses[:_TIMED].tolist(), strict=True):
         begun = time.perf_counter()
         run.observe(batches, loss)

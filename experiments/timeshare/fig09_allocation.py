@@ -15,7 +15,7 @@ from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
-from auctune.timeshare import Allocator, Edf, Exploration, lara
+from auctune.timeshare import Allocator, Exploration, Rollout, lara
 from timeshare_harness.options import Figure, Options, main
 from timeshare_harness.rivals import OWN, PAPERS_SHARE
 
@@ -23,7 +23,7 @@ NAME = "fig09_allocation"
 TITLE = "Figure 9: the pool's time on the pure bundle"
 SHOWN: Mapping[str, Allocator] = {
     "LARA": lara(Exploration(share=PAPERS_SHARE)),
-    OWN: Edf(),
+    OWN: Rollout(),
 }
 # Shares jump from unit to unit: a line shows the mean of so many.
 _SMOOTHED = 5

@@ -1,4 +1,4 @@
-"""Tables 1 and 2, Figures 4 to 6 and 8 to 11, drawn tables and a hopeless thread, in turn.
+"""Tables 1 and 2, Figures 4 to 6 and 8 to 11, other draws of the tables, a hopeless thread.
 
     python experiments/timeshare/run_all_timeshare.py [--curves DIR] [--quick] [--only NAME,...]
     python experiments/timeshare/run_all_timeshare.py --docs
@@ -23,6 +23,7 @@ FIGURES = load_figures(
     "fig10_fits",
     "fig11_sensitivity",
     "drawn_tables",
+    "uncalibrated_tables",
     "hopeless_thread",
 )
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-timeshare.md"

@@ -178,7 +178,7 @@ def test_other_policies_rent_for_the_same_jobs_beside_what_was(replay: Replay) -
 def test_other_allocators_share_out_the_same_pool_beside_what_was(replay: Replay) -> None:
     found = figures(replay(*POOL, "--compare", "uniform,stf,lara", "--json"))
     was, others = found["recorded"], found["mechanisms"]
-    assert (was["mechanism"], was["num_jobs"], was["num_done"]) == ("edf", 2, 1)
+    assert (was["mechanism"], was["num_jobs"], was["num_done"]) == ("rollout", 2, 1)
     assert was["pool_seconds"] == pytest.approx(5 * SLOT_SECONDS)
     assert found["num_left_out"] == 6
     assert all(one["num_jobs"] == 2 and one["num_done"] <= 2 for one in others)
@@ -285,8 +285,8 @@ def test_differences_are_shown_with_both_sides(site: Site, replay: Replay, tmp_p
     [
         ((*RENTED, "--mechanism", "pdftsp"), "auctune: pdftsp: policy: 'pdftsp' is not offered"),
         ((*RENTED, "--mechanism", "ahap:window=0"), "auctune: ahap:window=0: window: "),
-        ((*POOL, "--compare", "edf,msu"), "auctune: msu: allocator: 'msu' is not offered"),
-        ((*POOL, "--mechanism", "edf:units=x"), "auctune: edf:units=x: units: "),
+        ((*POOL, "--compare", "rollout,msu"), "auctune: msu: allocator: 'msu' is not offered"),
+        ((*POOL, "--mechanism", "rollout:units=x"), "auctune: rollout:units=x: units: "),
     ],
 )
 def test_mechanisms_of_other_kinds_are_refused(

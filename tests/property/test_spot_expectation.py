@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
-from auctune.spot.terms import can_be_held, job_constants, state_of
+from auctune.spot.account import can_be_held, job_constants, state_of
 from auctune.spot.window.expectation import (
     Multipliers,
     Scenarios,

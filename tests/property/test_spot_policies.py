@@ -26,7 +26,7 @@ from auctune.spot import (
     play_batch,
     settle,
 )
-from auctune.spot.terms import exact_grid
+from auctune.spot.grid import exact_grid
 from support.spot_cases import (
     ahaps,
     any_forecasts,

@@ -1,4 +1,4 @@
-"""Algorithm 1 against brute force over subsets, and its plans against the clock."""
+"""Lemma 1 and Theorem 1 of LARA: Algorithm 1 against brute force, its plans against the clock."""
 
 import itertools
 import math
@@ -12,35 +12,35 @@ from auctune.timeshare import MOORE_HODGSON, moore_hodgson
 from auctune.timeshare.allocation import Demand, Rule
 from auctune.timeshare.allocation.moore_hodgson import choose
 from auctune.timeshare.allocation.rule import relative_shares
-from auctune.timeshare.edf import choose_likely
+from auctune.timeshare.rollout import threads_done
 from support.thorough import drawn
 
 Floats = NDArray[np.float64]
 SLACK = 1e-7
 
 
-def fits(need: Floats, left: Floats) -> bool:
+def fits(need: Floats, slack: Floats) -> bool:
     """Whether jobs done one after another by due date are all in time."""
-    order = np.argsort(left, kind="stable")
-    return bool((np.cumsum(need[order]) <= left[order] + SLACK).all())
+    order = np.argsort(slack, kind="stable")
+    return bool((np.cumsum(need[order]) <= slack[order] + SLACK).all())
 
 
-def most_by_subsets(need: Floats, left: Floats) -> int:
+def most_by_subsets(need: Floats, slack: Floats) -> int:
     finite = [k for k in range(len(need)) if math.isfinite(need[k])]
     for size in range(len(finite), 0, -1):
         for chosen in itertools.combinations(finite, size):
-            if fits(need[list(chosen)], left[list(chosen)]):
+            if fits(need[list(chosen)], slack[list(chosen)]):
                 return size
     return 0
 
 
-def most_by_masks(need: Floats, left: Floats) -> int:
+def most_by_masks(need: Floats, slack: Floats) -> int:
     """The same for all subsets at once."""
-    order = np.argsort(left, kind="stable")
+    order = np.argsort(slack, kind="stable")
     masks = np.arange(2 ** len(need))
     taken = (masks[:, None] >> np.arange(len(need))) & 1
     spent = np.cumsum(taken * np.where(np.isfinite(need[order]), need[order], 1e9), axis=1)
-    late = (taken == 1) & (spent > left[order] + SLACK)
+    late = (taken == 1) & (spent > slack[order] + SLACK)
     return int(taken.sum(axis=1)[~late.any(axis=1)].max())
 
 
@@ -55,63 +55,69 @@ def most_by_masks(need: Floats, left: Floats) -> int:
         max_size=7,
     )
 )
-def test_the_choice_is_the_most_that_any_subset_allows(jobs: list[tuple[float, float]]) -> None:
-    need, left = (np.array(part) for part in zip(*jobs, strict=True))
-    kept = moore_hodgson(need, left)
-    assert kept.sum() == most_by_subsets(need, left)
-    assert fits(need[kept], left[kept])
+def test_theorem_1_no_subset_that_can_be_done_is_larger_than_the_choice(
+    jobs: list[tuple[float, float]],
+) -> None:
+    need, slack = (np.array(part) for part in zip(*jobs, strict=True))
+    kept = moore_hodgson(need, slack)
+    assert kept.sum() == most_by_subsets(need, slack)
+    assert fits(need[kept], slack[kept])
 
 
-def test_the_choice_is_the_most_in_thousands_of_cases_of_up_to_twelve_threads() -> None:
+def test_theorem_1_in_thousands_of_cases_of_up_to_twelve_threads() -> None:
     random = np.random.default_rng(11)
     for _ in range(3000):
         num = int(random.integers(1, 13))
         need = random.uniform(0.1, 10.0, num)
         need[random.random(num) < 0.1] = np.inf
-        left = np.ceil(random.uniform(1, 4 * num, num))
-        kept = moore_hodgson(need, left)
-        assert fits(need[kept], left[kept])
-        assert kept.sum() == most_by_masks(need, left)
+        slack = np.ceil(random.uniform(1, 4 * num, num))
+        kept = moore_hodgson(need, slack)
+        assert fits(need[kept], slack[kept])
+        assert kept.sum() == most_by_masks(need, slack)
 
 
-def follow(need: Floats, left: Floats, kept: NDArray[np.bool_]) -> Floats:
+def follow(need: Floats, slack: Floats, kept: NDArray[np.bool_]) -> Floats:
     """What each thread of C has got at its due date, by (3.8) kept from due date to due date."""
-    order = np.argsort(left, kind="stable").astype(np.int64)
+    order = np.argsort(slack, kind="stable").astype(np.int64)
     relative, eta, got = np.zeros(len(need)), np.zeros(len(need)), np.zeros(len(need))
-    relative_shares(order, kept, need, left, relative, eta)
+    relative_shares(order, kept, need, slack, relative, eta)
     members = [k for k in order if kept[k]]
     now = 0.0
     for index, due in enumerate(members):
         rest = 1.0
         for k in members[index:]:
-            got[k] += relative[k] * rest * (left[due] - now)
+            got[k] += relative[k] * rest * (slack[due] - now)
             rest *= 1.0 - relative[k]
-        now = left[due]
+        now = slack[due]
     return got
 
 
 @drawn(200)
-@given(st.integers(0, 10**6), st.integers(1, 12))
-def test_relative_shares_end_each_thread_of_the_choice_just_in_time(seed: int, num: int) -> None:
+@given(st.integers(0, 10**6), st.integers(1, 7))
+def test_lemma_1_constant_relative_shares_end_every_set_that_can_be_done_just_in_time(
+    seed: int, num: int
+) -> None:
     random = np.random.default_rng(seed)
-    need, left = random.uniform(0.1, 10.0, num), np.ceil(random.uniform(1, 4 * num, num))
-    kept = moore_hodgson(need, left)
-    got = follow(need, left, kept)
-    assert np.allclose(got[kept], need[kept])
-    assert (got[~kept] == 0).all()
+    need, slack = random.uniform(0.1, 10.0, num), np.ceil(random.uniform(1, 4 * num, num))
+    for members in itertools.product([False, True], repeat=num):
+        chosen = np.array(members)
+        if fits(need[chosen], slack[chosen]):
+            got = follow(need, slack, chosen)
+            assert np.allclose(got[chosen], need[chosen])
+            assert (got[~chosen] == 0).all()
 
 
-def run_unit_by_unit(rule: Rule, need: Floats, left: Floats) -> set[int]:
+def run_unit_by_unit(rule: Rule, need: Floats, slack: Floats) -> set[int]:
     """Threads that are done in time if needs are what they are said to be."""
     rest, done = need.copy(), set[int]()
-    order = np.argsort(left, kind="stable").astype(np.int64)
-    for time in range(int(left.max())):
-        active = (rest > SLACK) & (left > time)
+    order = np.argsort(slack, kind="stable").astype(np.int64)
+    for time in range(int(slack.max())):
+        active = (rest > SLACK) & (slack > time)
         if not active.any():
             break
         eta = np.zeros(len(need))
         said = np.where(np.isfinite(rest), np.maximum(rest, 1e-9), np.inf)
-        rule.share(Demand(order, active, said, np.ones(len(need)), left - time, left), eta)
+        rule.share(Demand(order, active, said, np.ones(len(need)), slack - time, slack), eta)
         assert eta.sum() <= 1 + 1e-9
         assert (eta[~active] == 0).all()
         rest -= eta
@@ -120,24 +126,23 @@ def run_unit_by_unit(rule: Rule, need: Floats, left: Floats) -> set[int]:
 
 
 @drawn(150)
-@given(st.integers(0, 10**6), st.integers(1, 10))
-def test_uncertain_threads_are_chosen_beside_the_most_certain_ones_only(
-    seed: int, num: int
+@given(st.integers(0, 10**6), st.integers(1, 10), st.integers(1, 5))
+def test_an_order_does_the_threads_that_a_pool_which_follows_it_does(
+    seed: int, num: int, draws: int
 ) -> None:
     random = np.random.default_rng(seed)
-    need, left = random.uniform(0.1, 10.0, num), np.ceil(random.uniform(1, 4 * num, num))
-    need[random.random(num) < 0.1] = math.inf
-    certain = random.random(num) < 0.5
-    kept = np.empty(num, dtype=np.bool_)
-    order = np.argsort(left, kind="stable").astype(np.int64)
-    heaps = np.empty((2, num), dtype=np.int64)
-    assert choose_likely(order, need, certain, left, kept, heaps) == kept.sum()
-    alone = moore_hodgson(np.where(certain, need, math.inf), left)
-    assert (kept[certain] == alone[certain]).all()
-    assert fits(need[kept], left[kept])
-    assert not kept[np.isinf(need)].any()
-    if certain.all() or not certain.any():
-        assert (kept == moore_hodgson(need, left)).all()
+    slack = random.integers(1, 4 * num + 1, num).astype(np.float64)
+    needs = random.integers(1, 10, (num, draws)).astype(np.float64)
+    order = random.permutation(num)[: int(random.integers(1, num + 1))]
+    expected = 0
+    for needed in needs.T:
+        rest = needed.copy()
+        for time in range(int(slack.max())):
+            unfinished = [k for k in order if rest[k] > 0 and slack[k] > time]
+            if unfinished:
+                rest[unfinished[0]] -= 1
+        expected += int((rest[order] <= 0).sum())
+    assert threads_done(order, needs, slack, np.empty(draws)) == expected
 
 
 @drawn(100)
@@ -147,10 +152,10 @@ def test_the_papers_rule_loses_no_thread_of_the_choice_but_to_whole_units(
 ) -> None:
     random = np.random.default_rng(seed)
     need = random.integers(1, 8, num).astype(np.float64)
-    left = np.ceil(random.uniform(1, 4 * num, num))
+    slack = np.ceil(random.uniform(1, 4 * num, num))
     # A thread that ends within a unit keeps its share to the unit's end: a unit for each is spare.
-    most = int(moore_hodgson(need + 1.0, left).sum())
-    assert len(run_unit_by_unit(MOORE_HODGSON, need, left)) >= most
+    most = int(moore_hodgson(need + 1.0, slack).sum())
+    assert len(run_unit_by_unit(MOORE_HODGSON, need, slack)) >= most
 
 
 def test_the_kernel_as_plain_python_chooses_the_same() -> None:
@@ -158,12 +163,12 @@ def test_the_kernel_as_plain_python_chooses_the_same() -> None:
     plain = choose.py_func  # type: ignore[attr-defined]
     for _ in range(50):
         num = int(random.integers(1, 20))
-        need, left = random.uniform(0.1, 10.0, num), random.uniform(1, 3 * num, num)
-        order = np.argsort(left, kind="stable").astype(np.int64)
+        need, slack = random.uniform(0.1, 10.0, num), random.uniform(1, 3 * num, num)
+        order = np.argsort(slack, kind="stable").astype(np.int64)
         found = []
         for kernel in (choose, plain):
             kept = np.zeros(num, dtype=np.bool_)
-            count = kernel(order, need, left, kept, np.empty(num, dtype=np.int64))
+            count = kernel(order, need, slack, kept)
             assert count == kept.sum()
             found.append(kept.tolist())
         assert found[0] == found[1]

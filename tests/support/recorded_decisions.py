@@ -68,8 +68,8 @@ ENVIRONMENT = {"OPENBLAS_CORETYPE": "Haswell"}
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded_decisions.json"
 
 AUCTIONS: Mapping[str, PdftspParams] = {
-    "exponential, max": PdftspParams(pricing="exponential"),
-    "exponential, sum": PdftspParams(pricing="exponential", aggregate="sum"),
+    "exponential, max": PdftspParams(pricing="exponential", aggregate="max"),
+    "exponential, sum": PdftspParams(pricing="exponential"),
     "exponential, set range": PdftspParams(
         pricing="exponential",
         compute_low=0.05,
@@ -286,9 +286,9 @@ def _timeshare() -> Iterator[tuple[str, str]]:
             allocator = TIMESHARE_ALLOCATORS.build(name, {})
             yield f"timeshare, {name}, {bundle.name}", digest(bundle.play(allocator))
         for name, settings in (
-            ("lara", {"even": "time"}),
-            ("edf", {"estimator": "ls"}),
-            ("edf", {"estimator": "m4", "near": "2"}),
+            ("lara", {"unit": "time"}),
+            ("rollout", {"estimator": "ls"}),
+            ("rollout", {"estimator": "m4", "spread": "0.9"}),
             ("laira", {"look_ahead": "false"}),
         ):
             allocator = TIMESHARE_ALLOCATORS.build(name, settings)

@@ -73,13 +73,9 @@ class Engression:
         """The authors'."""
         return "engression"
 
-    def start(self) -> "EngressionRun":
-        """For one thread."""
-        return EngressionRun(self)
-
     def start_bank(self, num_threads: int) -> EstimatorLoop:
         """For many."""
-        return EstimatorLoop([self.start() for _ in range(num_threads)])
+        return EstimatorLoop([EngressionRun(self) for _ in range(num_threads)])
 
 
 class EngressionRun:
@@ -114,13 +110,6 @@ class EngressionRun:
             crossing_point(crossing(self._ahead, curve, level), samples) for curve in self._levels
         )
         return Need(batches, low, high)
-
-    def copy(self) -> "EngressionRun":
-        """Another one that has seen the same."""
-        twin = EngressionRun(self._params)
-        twin._points, twin._last, twin._fitted = self._points.copy(), self._last, self._fitted
-        twin._ahead, twin._levels = self._ahead, self._levels
-        return twin
 
     def _fit(self) -> None:
         self._fitted = len(self._points)

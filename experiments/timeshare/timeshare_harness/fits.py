@@ -28,10 +28,10 @@ def fit_rows(curves: Sequence[RecordedCurve]) -> list[Mapping[str, object]]:
 
 def _fitted(recorded: RecordedCurve, name: str, estimator: Wls | Ls) -> Mapping[str, object]:
     samples, losses = unit_means(recorded.curve, UNITS)
-    run = estimator.start()
+    bank, fresh = estimator.start_bank(1), np.array([True])
     for batches, loss in zip(samples[:SEEN], losses[:SEEN], strict=True):
-        run.observe(float(batches), float(loss))
-    slope, intercept = run.theta
+        bank.observe(np.array([batches]), np.array([loss]), fresh)
+    ((slope, intercept),) = bank.theta
     law = np.exp(slope * np.log(samples) + intercept)
     return {
         "curve": recorded.name,

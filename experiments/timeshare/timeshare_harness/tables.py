@@ -38,12 +38,11 @@ def bundles_figure(
 
     def run(options: Options, console: Console) -> pl.DataFrame:
         rows: list[Mapping[str, object]] = []
+        indices = range(max(2, options.bundles // 2))
         for made in (PURE, MIXED):
             for number, bundle in enumerate(made.names()):
                 with console.status(f"{name}: {bundle}"):
-                    drawn = [
-                        draw(made, number, options, index) for index in range(options.bundles // 2)
-                    ]
+                    drawn = [draw(made, number, options, index) for index in indices]
                     rows += [{"bundle": bundle, **row} for row in measured(drawn, OTHERS)]
         frame = write_data(pl.DataFrame(rows), options.out, name)
         write_chart(chart(frame), options.out, name)
@@ -85,7 +84,7 @@ def done_table(frame: pl.DataFrame, papers: Papers) -> Rows:
     for name in names:
         rows.append((name, *(done_cell(cells[bundle, name]) for bundle in bundles)))
         if name in papers:
-            rows.append((f"{name} in the paper", *papers[name]))
+            rows.append((f"{name.partition(',')[0]} in the paper", *papers[name]))
     optimum = (f"{cells[bundle, OWN]['optimum']:.2f}" for bundle in bundles)
     rows.append(("clairvoyant bound", *optimum))
     for name in SWITCHING:

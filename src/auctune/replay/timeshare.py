@@ -49,6 +49,7 @@ from auctune.service.zones.timeshare.state import (
 )
 from auctune.sim.comparison import Contender
 from auctune.timeshare import Allocator, LearningThread, LossCurve, play
+from auctune.timeshare.estimators import SingleThread
 from auctune.timeshare.estimators.mixture import Mixture
 
 
@@ -197,7 +198,7 @@ class PastJob:
 
     def _forecast(self) -> list[tuple[float, float]]:
         last, loss, target = self.batches[-1], self.losses[-1], self.learning.threshold
-        run = Mixture().start()
+        run = SingleThread(Mixture())
         for batches, seen in zip(self.batches, self.losses, strict=True):
             run.observe(float(batches), seen)
         need = run.need(target).batches

@@ -27,11 +27,11 @@ from auctune.timeshare.baselines import (
     clairvoyant_optimum,
     true_needs,
 )
-from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators import M4, Ls, Mixture, Need, Wls
 from auctune.timeshare.laira import Laira
 from auctune.timeshare.planner import Planner, lara
 from auctune.timeshare.play import play
+from auctune.timeshare.rollout import Rollout
 from auctune.timeshare.thread import LearningThread, LossCurve
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "AllocatorRun",
     "BundleOutcome",
     "ClairvoyantOptimum",
-    "Edf",
     "Exploration",
     "InfeasibleSharesError",
     "Laira",
@@ -54,6 +53,7 @@ __all__ = [
     "Need",
     "Observation",
     "Planner",
+    "Rollout",
     "RoundRobin",
     "Shares",
     "ShortestFirst",

@@ -57,12 +57,12 @@ class Exploration:
     Attributes:
         batches: H, of each thread; None: by `share`.
         share: of a bundle's time, in [0, 1].
-        even: what a share of the time gives every thread alike, batches or time.
+        unit: what a share of the time gives every thread alike, batches or time.
     """
 
     batches: float | None = None
     share: float = 0.1
-    even: Literal["batches", "time"] = "batches"
+    unit: Literal["batches", "time"] = "batches"
 
     def __post_init__(self) -> None:
         if self.batches is not None:
@@ -74,7 +74,7 @@ class Exploration:
     def name(self) -> str:
         if self.batches is not None:
             return f"h={self.batches:g}"
-        return f"explore={self.share:g}" + (" of time" if self.even == "time" else "")
+        return f"explore={self.share:g}" + (" of time" if self.unit == "time" else "")
 
     def start(self, threads: Sequence[LearningThread]) -> "ExplorationRun":
         first = min(thread.start for thread in threads)
@@ -93,7 +93,7 @@ class ExplorationRun:
         enough: float | Floats
         if self._params.batches is not None:
             enough = self._params.batches
-        elif self._params.even == "time":
+        elif self._params.unit == "time":
             enough = self._units / len(rate) * rate
         else:
             enough = self._units / float((1.0 / rate).sum())

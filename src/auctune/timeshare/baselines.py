@@ -11,7 +11,7 @@ from auctune.domain.checks import check_count
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.highs import INFINITY, Program, solve
 from auctune.timeshare.allocation.moore_hodgson import TOLERANCE, moore_hodgson
-from auctune.timeshare.allocation.rule import give_all, share_evenly
+from auctune.timeshare.allocation.rule import share_evenly, winner_takes_all
 from auctune.timeshare.allocator import Observation, Shares
 from auctune.timeshare.planner import is_active
 from auctune.timeshare.thread import BundleArrays, LearningThread, LossCurve, bundle_arrays
@@ -64,7 +64,7 @@ class ShortestFirstRun:
         active = is_active(self._bundle.start, self._bundle.deadline, observation)
         eta = np.zeros(len(active))
         if active.any():
-            give_all(self._bundle.deadline, active, eta)
+            winner_takes_all(self._bundle.deadline, active, eta)
         return Shares(eta)
 
 
@@ -94,17 +94,17 @@ class RoundRobinRun:
 
     def __init__(self, units: int, bundle: BundleArrays) -> None:
         self._units, self._bundle = units, bundle
-        self._turn, self._end = -1, 0
+        self._last, self._end = -1, 0
 
     def allocate(self, observation: Observation) -> Shares:
         active = is_active(self._bundle.start, self._bundle.deadline, observation)
         eta = np.zeros(len(active))
         if active.any():
-            if self._turn < 0 or observation.time >= self._end or not active[self._turn]:
-                others = np.arange(self._turn + 1, self._turn + 1 + len(active)) % len(active)
-                self._turn = int(others[active[others]][0])
+            if self._last < 0 or observation.time >= self._end or not active[self._last]:
+                others = np.arange(self._last + 1, self._last + 1 + len(active)) % len(active)
+                self._last = int(others[active[others]][0])
                 self._end = observation.time + self._units
-            eta[self._turn] = 1.0
+            eta[self._last] = 1.0
         return Shares(eta)
 
 
@@ -167,9 +167,12 @@ class SuccessiveHalvingRun:
 #
 # - All released together: Moore-Hodgson.
 # - Else a set S can be done in time if and only if each stretch of time holds the jobs that must
-#   lie in it, sum of {p_k : k in S, b_k >= r, d_k <= d} <= d - r for all releases r and due dates
-#   d: a program with a 0-1 variable for each thread, solved to the end for small bundles; beyond,
-#   its linear relaxation, rounded down, is still an upper bound.
+#   lie in it: for all releases r and due dates d
+#
+#       sum of {p_k : k in S, b_k >= r, d_k <= d} <= d - r.
+#
+#   That is a program with a 0-1 variable for each thread, solved to the end for small bundles; for
+#   larger ones its linear relaxation, rounded down, is still an upper bound.
 
 # Beyond so many threads with releases, the relaxation alone.
 MOST_EXACT = 40

@@ -110,7 +110,7 @@ def lower_bound(state: Floats, beta: float, log_samples: float) -> float:
 
 @kernel
 def rate_ratio(
-    state: Floats, beta: float, log_eps: float, rate: float, left: float, units: float
+    state: Floats, beta: float, log_eps: float, rate: float, slack: float, units: float
 ) -> float:
     """Return the predicted over the required rate at which ln l falls over ln s.
 
@@ -118,7 +118,7 @@ def rate_ratio(
         state, beta: as of `lower_bound`.
         log_eps: ln of the threshold.
         rate: N.
-        left: units of time until the deadline.
+        slack: units of time until the deadline.
         units: of the slice.
     """
     samples, loss = state[SAMPLES], state[LOSS]
@@ -130,8 +130,8 @@ def rate_ratio(
     if drop <= 0.0:
         return np.inf
     at = math.log(samples)
-    required = drop / (math.log(samples + left * rate) - at)
-    ahead = math.log(samples + min(units, left) * rate)
+    required = drop / (math.log(samples + slack * rate) - at)
+    ahead = math.log(samples + min(units, slack) * rate)
     predicted = (math.log(loss) - lower_bound(state, beta, ahead)) / (ahead - at)
     return predicted / required
 
@@ -159,20 +159,20 @@ def best_candidate(
     beta: float,
     log_eps: Floats,
     rate: Floats,
-    left: Floats,
+    slack: Floats,
     active: Bools,
     reports: Floats,
-    fewest: float,
-    units: Floats,
+    min_reports: float,
+    units: float,
 ) -> int:
     """Return the thread of the next slice.
 
     Args:
         means: [k, 6] of the filters.
-        states, beta, log_eps, rate, left, units: as of `rate_ratio`, [k] each thread's.
+        states, beta, log_eps, rate, slack, units: as of `rate_ratio`, [k] each thread's.
         active: [k] threads that may learn and are not done.
         reports: [k] units of time that each learned in.
-        fewest: reports before a thread is judged; infinite: no look-ahead.
+        min_reports: reports before a thread is judged; infinite: no look-ahead.
     """
     num = len(active)
     ratio = np.full(num, -np.inf)
@@ -180,11 +180,11 @@ def best_candidate(
     for k in range(num):
         if not active[k]:
             continue
-        ratio[k] = rate_ratio(states[k], beta, log_eps[k], rate[k], left[k], units[k])
+        ratio[k] = rate_ratio(states[k], beta, log_eps[k], rate[k], slack[k], units)
         ahead = -np.inf
-        if reports[k] >= fewest:
-            log_samples = math.log(states[k, SAMPLES] + left[k] * rate[k])
-            ahead = log_loss_ahead(means[k], log_samples, math.floor(left[k]))
+        if reports[k] >= min_reports:
+            log_samples = math.log(states[k, SAMPLES] + slack[k] * rate[k])
+            ahead = log_loss_ahead(means[k], log_samples, math.floor(slack[k]))
         candidate[k] = ahead <= log_eps[k]
     if not candidate.any():
         candidate = active
@@ -208,8 +208,6 @@ class Laira:
         velocity, acceleration: standard deviations of theta's before anything is seen.
         units: M of the first slices.
         proportional, derivative: K_p and K_d, units of time.
-        growth: share of the units of time that a thread learned in that its slice lasts at least;
-            not in the paper.
     """
 
     look_ahead: bool = True
@@ -223,12 +221,9 @@ class Laira:
     units: int = 10
     proportional: float = 10.0
     derivative: float = 10.0
-    growth: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("beta", "drift", "velocity", "acceleration"):
-            check_finite(getattr(self, name), name, "a number >= 0")
-        for name in ("proportional", "derivative", "growth"):
+        for name in ("beta", "drift", "velocity", "acceleration", "proportional", "derivative"):
             check_finite(getattr(self, name), name, "a number >= 0")
         if not 0 < self.gamma <= 1:
             raise InputError("gamma", f"{self.gamma!r}", "a number > 0 and <= 1")
@@ -255,51 +250,47 @@ class LairaRun:
         self._means, self._reports = np.zeros((num, 6)), np.zeros(num)
         variances = (_PRIOR, params.velocity**2, params.acceleration**2)
         self._covs = np.tile(np.diag(np.repeat(variances, 2)), (num, 1, 1))
+        # M, not rounded.
         self._length = float(params.units)
-        # The thread that learned in the last unit, in how many since its slice began, and how many
-        # that slice has. What was observed says so: a pool whose jobs come and go observes its log
-        # again.
-        self._last, self._run, self._slice = -1, 0, params.units
+        # The thread that learned in the last unit, and in how many since its slice began. What was
+        # observed says so: a pool whose jobs come and go observes its log again.
+        self._last, self._run = -1, 0
         # ln l of the present slice's thread as predicted for its end.
         self._predicted = math.nan
         self._errors: list[float] = []
 
     def allocate(self, observation: Observation) -> Shares:
-        self.observe(observation)
+        self._observe(observation)
         active = is_active(self._bundle.start, self._bundle.deadline, observation)
         eta = np.zeros(len(active))
         if active.any():
-            eta[self.turn(observation, active)] = 1.0
+            eta[self._next_thread(observation, active)] = 1.0
         return Shares(eta)
 
-    def observe(self, observation: Observation) -> None:
-        """Learn the unit of time before."""
+    def _observe(self, observation: Observation) -> None:
         params = self._params
         seen = observation.samples, observation.loss, observation.fresh
         wls.observe_all(self._states, params.gamma, *seen)
         observe_all(self._means, self._covs, params.noise, params.drift, *seen)
         learned = int(np.argmax(observation.fresh)) if observation.fresh.any() else -1
-        if learned != self._last:
-            self._last, self._run = learned, 0
-            self._slice = int(self._slices()[learned])
-        self._run += 1
+        self._run = self._run + 1 if learned == self._last else 1
+        self._last = learned
         self._reports += observation.fresh
 
-    def _slices(self) -> Floats:
-        """[k] units of time of a slice that begins."""
-        grown = np.floor(self._params.growth * self._reports)
-        return np.maximum(float(round(self._length)), grown)
+    @property
+    def _slice(self) -> int:
+        """Units of time of a slice."""
+        return round(self._length)
 
-    def turn(self, observation: Observation, active: Bools) -> int:
-        """Return the thread that has the pool in the unit that begins; one at least is active."""
-        is_over = self._run >= self._slice
-        if self._last >= 0 and active[self._last] and not is_over:
-            return self._last
-        if self._last >= 0 and is_over:
-            self._learn_error(float(self._states[self._last, LOSS]))
+    def _next_thread(self, observation: Observation, active: Bools) -> int:
+        last = self._last
+        if last >= 0 and self._run >= self._slice:
+            self._observe_error(float(self._states[last, LOSS]))
+        elif last >= 0 and active[last]:
+            return last
         return self._begin_slice(observation, active)
 
-    def _learn_error(self, loss: float) -> None:
+    def _observe_error(self, loss: float) -> None:
         """Learn the error of a slice that was served to its end, and the next one's length."""
         if math.isnan(self._predicted) or not 0.0 < loss < math.inf:
             return
@@ -312,22 +303,22 @@ class LairaRun:
 
     def _begin_slice(self, observation: Observation, active: Bools) -> int:
         params, rate = self._params, observation.batches_per_unit
-        left, slices = self._bundle.deadline - observation.time, self._slices()
-        turn = best_candidate(
+        slack = self._bundle.deadline - observation.time
+        thread = best_candidate(
             self._means,
             self._states,
             params.beta,
             self._log_eps,
             rate,
-            left,
+            slack,
             active,
             self._reports,
             float(params.units) if params.look_ahead else math.inf,
-            slices,
+            float(self._slice),
         )
-        self._run, self._slice, self._predicted = 0, int(slices[turn]), math.nan
-        if self._reports[turn] > 1:
-            units = min(self._slice, int(left[turn]))
-            log_samples = math.log(self._states[turn, SAMPLES] + units * rate[turn])
-            self._predicted = lower_bound(self._states[turn], 0.0, log_samples)
-        return turn
+        self._run, self._predicted = 0, math.nan
+        if self._reports[thread] > 1:
+            units = min(self._slice, int(slack[thread]))
+            log_samples = math.log(self._states[thread, SAMPLES] + units * rate[thread])
+            self._predicted = lower_bound(self._states[thread], 0.0, log_samples)
+        return thread

@@ -3,7 +3,7 @@
 | name | allocator |
 | --- | --- |
 | lara | LARA as published, or with another estimator |
-| edf | preemptive EDF over the threads that can be done, the default |
+| rollout | the best of three orders on drawn needs, the default |
 | lrf, etf | least resources, easiest thread first, by the same prediction and exploration |
 | ucb, thompson | LARA with optimism or draws in place of exploration |
 | laira | LaiRA |
@@ -24,17 +24,17 @@ from auctune.timeshare.allocation.rule import (
 from auctune.timeshare.allocator import Allocator
 from auctune.timeshare.balancing import Balancing, Exploration, Thompson, Ucb
 from auctune.timeshare.baselines import RoundRobin, ShortestFirst, SuccessiveHalving, Uniform
-from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators.estimator import Estimator
 from auctune.timeshare.estimators.m4 import M4
 from auctune.timeshare.estimators.mixture import Mixture
 from auctune.timeshare.estimators.wls import Ls, Wls
 from auctune.timeshare.laira import Laira
 from auctune.timeshare.planner import Planner
+from auctune.timeshare.rollout import Rollout
 
 AllocatorName = Literal[
     "lara",
-    "edf",
+    "rollout",
     "lrf",
     "etf",
     "ucb",
@@ -45,7 +45,7 @@ AllocatorName = Literal[
     "round_robin",
     "halving",
 ]
-DEFAULT_ALLOCATOR: AllocatorName = "edf"
+DEFAULT_ALLOCATOR: AllocatorName = "rollout"
 """Of the service and of bundle files."""
 
 EstimatorName = Literal["wls", "ls", "m4", "mixture"]
@@ -88,25 +88,27 @@ class ExploringSettings(EstimatorSettings):
     Attributes:
         exploration: share of the bundle's time that exploring takes.
         batches: explored of each thread; None: by `exploration`.
-        even: what exploring gives every thread alike, batches or time.
+        unit: what exploring gives every thread alike, batches or time.
     """
 
     exploration: float = 0.1
     batches: float | None = None
-    even: Literal["batches", "time"] = "batches"
+    unit: Literal["batches", "time"] = "batches"
 
 
 @dataclass(frozen=True, slots=True)
-class EdfSettings(EstimatorSettings):
-    """Settings of `auctune.timeshare.edf.Edf`.
+class RolloutSettings(EstimatorSettings):
+    """Settings of `auctune.timeshare.rollout.Rollout`.
 
     Attributes:
-        estimator: of needs.
-        near: least time left over the greatest from which on deadlines are close; above 1: never.
+        spread: of the logarithm of how far off a forecast in ln s is.
+        draws: of needs, of each thread.
+        seed: of the draws.
     """
 
-    estimator: EstimatorName = "mixture"
-    near: float = 0.3
+    spread: float = 0.6
+    draws: int = 64
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class NamedAllocator:
 
 def _exploring(rule: Rule) -> NamedAllocator:
     def build(settings: ExploringSettings) -> Allocator:
-        exploration = Exploration(settings.batches, settings.exploration, settings.even)
+        exploration = Exploration(settings.batches, settings.exploration, settings.unit)
         return settings.planner(exploration, rule)
 
     return NamedAllocator(ExploringSettings, build)
@@ -149,8 +151,11 @@ def _exploring(rule: Rule) -> NamedAllocator:
 
 ALLOCATORS: Mapping[str, NamedAllocator] = {
     "lara": _exploring(MOORE_HODGSON),
-    "edf": NamedAllocator(
-        EdfSettings, lambda own: Edf(make_estimator(own.estimator, own.gamma), own.near)
+    "rollout": NamedAllocator(
+        RolloutSettings,
+        lambda own: Rollout(
+            make_estimator(own.estimator, own.gamma), own.spread, own.draws, seed=own.seed
+        ),
     ),
     "lrf": _exploring(LEAST_RESOURCES_FIRST),
     "etf": _exploring(EASIEST_FIRST),

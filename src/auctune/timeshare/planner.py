@@ -50,7 +50,7 @@ class PlannerRun:
 
     def __init__(self, params: Planner, threads: Sequence[LearningThread]) -> None:
         self._bundle = bundle_arrays(threads)
-        self._span = self._bundle.deadline - self._bundle.start
+        self._window = self._bundle.deadline - self._bundle.start
         self._bank = params.estimator.start_bank(len(threads))
         self._balancing = params.balancing.start(threads)
         self._rule = params.rule
@@ -73,8 +73,8 @@ class PlannerRun:
             # A loss at its threshold in one unit is a batch away from success over a window.
             need=np.maximum(1.0, self._balancing.corrected(observation, needs)),
             rate=observation.batches_per_unit,
-            left=self._bundle.deadline - observation.time,
-            span=self._span,
+            slack=self._bundle.deadline - observation.time,
+            window=self._window,
         )
         self._rule.share(demand, eta)
         return Shares(eta)

@@ -42,8 +42,8 @@ def test_kernels_are_cached_in_a_folder_named_after_their_package_and_its_source
 
 
 CHANGED = {
-    "timeshare/edf.py": {"timeshare", "sim"},
-    "spot/terms.py": {"spot", "sim"},
+    "timeshare/rollout.py": {"timeshare", "sim"},
+    "spot/account.py": {"spot", "sim"},
     "auction/search/cells.py": {"auction", "sim"},
     "sim/timeshare/table_bundles.py": {"sim"},
     "numerics/arrays.py": {"auction", "spot", "edge", "timeshare", "sim"},

@@ -52,7 +52,7 @@ def test_a_share_of_the_time_explores_equal_batches_or_equal_time() -> None:
     assert explored.tolist() == [True, False, True, False]
     # Or 5 units each, of 10 or 20 batches.
     observation = seen(batches_per_unit=rates, samples=np.array([50.0, 51.0, 100.0, 101.0]))
-    explored = Exploration(share=0.2, even="time").start(THREADS).explored(observation, ALL)
+    explored = Exploration(share=0.2, unit="time").start(THREADS).explored(observation, ALL)
     assert explored.tolist() == [True, False, True, False]
 
 

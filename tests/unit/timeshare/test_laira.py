@@ -72,21 +72,6 @@ def test_slices_are_of_whole_units_for_one_thread() -> None:
     assert turns == [0] * 7 + [1] * 7 + [2] * 7
 
 
-def test_slices_may_grow_with_what_a_thread_has_learned() -> None:
-    threads = [LearningThread("one", 0, 400, 1e-9), LearningThread("two", 0, 400, 1e-9)]
-    growing = Laira(units=5, proportional=0.0, derivative=0.0, growth=1.0)
-    outcome = play(growing, threads, [power_law(0.4), power_law(0.41)], [5.0] * 2)
-    turns = outcome.shares.argmax(axis=1)
-    learned, at = np.zeros(2), 0
-    while at < 300:
-        turn = int(turns[at])
-        length = int(max(5.0, learned[turn]))
-        assert (turns[at : at + length] == turn).all()
-        learned[turn] += length
-        at += length
-    assert learned.min() > 0
-
-
 def test_round_robin_takes_turns() -> None:
     threads = [LearningThread(name, 0, 9, 1e-9) for name in "abc"]
     outcome = play(RoundRobin(2), threads, [power_law(0.4)] * 3, [20.0] * 3)

@@ -11,7 +11,6 @@ from auctune.timeshare import (
     EASIEST_FIRST,
     LEAST_RESOURCES_FIRST,
     Allocator,
-    Edf,
     Exploration,
     InfeasibleSharesError,
     Laira,
@@ -21,6 +20,7 @@ from auctune.timeshare import (
     Mixture,
     Observation,
     Planner,
+    Rollout,
     RoundRobin,
     Shares,
     ShortestFirst,
@@ -40,14 +40,13 @@ ALLOCATORS: list[Allocator] = [
     Uniform(),
     ShortestFirst(),
     lara(),
-    Edf(),
+    Rollout(),
     Planner(rule=LEAST_RESOURCES_FIRST),
     Planner(rule=EASIEST_FIRST),
     Planner(Ls(), Ucb()),
     Planner(Mixture(), Thompson()),
-    Edf(Ls(), near=2.0),
+    Rollout(Ls(), draws=8),
     Laira(),
-    Laira(growth=0.5),
     Laira(look_ahead=False),
     RoundRobin(3),
     SuccessiveHalving(),
@@ -192,9 +191,9 @@ def test_a_hopeless_thread_with_the_nearest_deadline_is_given_up() -> None:
     threads = [LearningThread("hard", 0, 40, 1e-3)]
     threads += [LearningThread(f"easy{k}", 0, 50 + k, 0.12) for k in range(3)]
     curves, rates = [easy] * 4, [60.0] * 4
-    done = {a.name: play(a, threads, curves, rates).num_done for a in (ShortestFirst(), Edf())}
+    done = {a.name: play(a, threads, curves, rates).num_done for a in (ShortestFirst(), Rollout())}
     assert done["stf"] == 0
-    assert done[Edf().name] == 3
+    assert done[Rollout().name] == 3
 
 
 def test_no_time_goes_to_seeing_other_threads_that_the_one_that_is_due_needs() -> None:
@@ -202,7 +201,7 @@ def test_no_time_goes_to_seeing_other_threads_that_the_one_that_is_due_needs() -
     easy = LossCurve(np.arange(10.0, 2001.0, 10.0), 3.0 * np.arange(10.0, 2001.0, 10.0) ** -0.5)
     threads = [LearningThread("due", 0, 30, 0.12), LearningThread("later", 0, 59, 0.12)]
     curves, rates = [easy] * 2, [23.0] * 2
-    assert play(Edf(), threads, curves, rates).num_done == 2
+    assert play(Rollout(), threads, curves, rates).num_done == 2
     assert play(Laira(), threads, curves, rates).num_done == 1
 
 

@@ -26,10 +26,9 @@ from typing import Any, Protocol
 import numpy as np
 from pydantic_core import to_jsonable_python
 
+from auctune.spot.account import HeldInstances, JobConstants
 from auctune.spot.forecasts.forecast import Forecast, MarketChain
-from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
-from auctune.spot.terms import JobConstants
 from auctune.train.job import Progress
 
 VERSION = 4

@@ -22,10 +22,9 @@ class TimeshareConfig(LanguageZoneConfig):
     )
     allocator: AllocatorName = Field(
         default=DEFAULT_ALLOCATOR,
-        description="how jobs share the pool: `edf` (earliest deadline first over the jobs that "
-        "can be done), `lara`, `lrf`, `etf`, `ucb`, `thompson`, `laira`, `uniform`, `stf`, "
-        "`round_robin` or `halving`, see "
-        "[Time sharing](../explanation/timeshare.md)",
+        description="how jobs share the pool: `rollout` (of three orders the one that does most "
+        "jobs on drawn needs), `lara`, `lrf`, `etf`, `ucb`, `thompson`, `laira`, `uniform`, `stf`, "
+        "`round_robin` or `halving`, see [Time sharing](../explanation/timeshare.md)",
     )
     memory_gb: Positive | None = Field(
         default=None,

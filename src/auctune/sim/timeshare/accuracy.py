@@ -16,7 +16,7 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats
 from auctune.sim.timeshare.recorded import RecordedCurve
-from auctune.timeshare.estimators import Estimator
+from auctune.timeshare.estimators import Estimator, SingleThread
 from auctune.timeshare.thread import LossCurve
 
 POINTS = tuple(range(60, 201, 20))
@@ -88,7 +88,7 @@ def measure(estimator: Estimator, trials: Sequence[Trial]) -> Accuracy:
     """Measure an estimator on all trials; one at least."""
     predictions: list[tuple[int, float, float]] = []
     for trial in trials:
-        run = estimator.start()
+        run = SingleThread(estimator)
         for index in range(min(trial.reached - 1, POINTS[-1])):
             run.observe(float(trial.samples[index]), float(trial.losses[index]))
             if index + 1 in POINTS:

@@ -234,6 +234,27 @@ def calibrated_bundle(
     raise InputError("curves", found, "longer curves, or others")
 
 
+def uncalibrated_bundle(
+    table: BundleTable,
+    curves: Sequence[RecordedCurve],
+    number: int = 0,
+    *,
+    seed: int = 0,
+    index: int = 0,
+) -> RecordedBundle:
+    """Return a bundle whose needs are drawn as for `calibrated_bundle`, and none is rejected.
+
+    Only where the noise of a curve allows no such threshold they are drawn again.
+    """
+    name, reported = table.names()[number], table.reported[number]
+    random = stream(seed, "uncalibrated bundle", name, index)
+    while True:
+        (needs,) = _random_needs(table, reported, random, 1)
+        bundle = _bundle(name, table, reported.hard, curves, needs, random)
+        if bundle is not None:
+            return bundle
+
+
 def _agrees(bundle: RecordedBundle, reported: Reported) -> bool:
     return (
         bundle.attainable().num_done == reported.lara
@@ -245,13 +266,21 @@ def _agrees(bundle: RecordedBundle, reported: Reported) -> bool:
 def _draw_needs(table: BundleTable, reported: Reported, random: np.random.Generator) -> Floats:
     """[i, k] needs in units of time of the whole pool that agree with what is reported."""
     deadline = np.array(table.deadlines, dtype=np.float64)
-    ranges = [_HARD_NEEDS if k in reported.hard else reported.usual for k in range(len(deadline))]
-    low, high = np.log(ranges).T
-    drawn = np.ceil(deadline * np.exp(random.uniform(low, high, (_DRAWS, len(deadline)))))
+    drawn = _random_needs(table, reported, random, _DRAWS)
     fits = np.empty(_DRAWS, dtype=np.bool_)
     counts = (reported.uniform, reported.stf, reported.lara)
     check_needs(drawn, deadline, reported.explored, counts, fits)
     return drawn[fits]
+
+
+def _random_needs(
+    table: BundleTable, reported: Reported, random: np.random.Generator, num: int
+) -> Floats:
+    """[num, k] needs, even in logarithms within their ranges."""
+    deadline = np.array(table.deadlines, dtype=np.float64)
+    ranges = [_HARD_NEEDS if k in reported.hard else reported.usual for k in range(len(deadline))]
+    low, high = np.log(ranges).T
+    return np.ceil(deadline * np.exp(random.uniform(low, high, (num, len(deadline)))))
 
 
 @kernel
@@ -268,13 +297,13 @@ def check_needs(
         fits: [i] written.
     """
     num = len(deadline)
-    order, kept, heap = np.arange(num), np.empty(num, dtype=np.bool_), np.empty(num, dtype=np.int64)
+    order, kept = np.arange(num), np.empty(num, dtype=np.bool_)
     for i in range(len(needs)):
         fits[i] = (
             done_by_deadline(needs[i], deadline) == counts[1]
             and done_evenly(needs[i], deadline) == counts[0]
-            and choose(order, needs[i], deadline - explored, kept, heap) == counts[2]
-            and choose(order, needs[i], deadline, kept, heap) == counts[2]
+            and choose(order, needs[i], deadline - explored, kept) == counts[2]
+            and choose(order, needs[i], deadline, kept) == counts[2]
         )
 
 

@@ -7,18 +7,10 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
+from auctune.spot.account import JobConstants, can_be_held, num_states, on_demand_of, state_of
 from auctune.spot.forecasts.forecast import Forecast
-from auctune.spot.terms import (
-    UNCHANGED,
-    JobConstants,
-    can_be_held,
-    num_states,
-    on_demand_of,
-    state_of,
-    termination_cost,
-    termination_slots,
-    value_at,
-)
+from auctune.spot.grid import UNCHANGED
+from auctune.spot.value import termination_cost, termination_slots, value_at
 from auctune.spot.window.table import (
     TableScratch,
     best_state,

@@ -22,7 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.spot.terms import UNCHANGED, JobConstants, termination_cost
+from auctune.spot.account import JobConstants
+from auctune.spot.grid import UNCHANGED
+from auctune.spot.value import termination_cost
 from auctune.spot.window.expectation import (
     ExpectationScratch,
     Multipliers,

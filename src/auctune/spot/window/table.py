@@ -8,22 +8,17 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.numerics.arrays import Floats
 from auctune.numerics.jit import kernel
-from auctune.spot.terms import (
-    GROWN,
-    KEPT,
-    MOST_BYTES,
-    NUMBER_BYTES,
-    SHRUNK,
+from auctune.spot.account import (
     TOLERANCE,
-    UNCHANGED,
     JobConstants,
     can_be_held,
     num_states,
     on_demand_of,
     state_of,
-    terminal_value,
     units_of,
 )
+from auctune.spot.grid import GROWN, KEPT, MOST_BYTES, NUMBER_BYTES, SHRUNK, UNCHANGED
+from auctune.spot.value import terminal_value
 
 
 def check_memory(num_tables: int, n_max: int, units: int, *, by_instance: bool = False) -> None:

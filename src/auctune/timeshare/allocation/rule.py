@@ -23,14 +23,14 @@ from auctune.timeshare.allocation.moore_hodgson import choose
 
 @kernel
 def relative_shares(
-    order: Ints, kept: Bools, need: Floats, left: Floats, relative: Floats, eta: Floats
+    order: Ints, kept: Bools, need: Floats, slack: Floats, relative: Floats, eta: Floats
 ) -> None:
     """Shares of the unit that begins, before they are scaled.
 
     Args:
         order: [k] threads by due date.
         kept: [k] C.
-        need, left: [k] p and d_k - d_0.
+        need, slack: [k] p and d_k - d_0.
         relative, eta: [k] rel and eta, 0 outside C; written.
     """
     relative[:] = 0.0
@@ -40,7 +40,7 @@ def relative_shares(
         if not kept[k]:
             continue
         # Threads that just fit exceed 1 by rounding, and of tiny ones nothing may be left.
-        room = left[k] - before
+        room = slack[k] - before
         relative[k] = need[k] / room if need[k] < room else 1.0
         eta[k] = relative[k] * rest
         rest *= 1.0 - relative[k]
@@ -71,7 +71,7 @@ def share_evenly(chosen: Bools, eta: Floats) -> int:
 
 
 @kernel
-def give_all(key: Floats, active: Bools, eta: Floats) -> None:
+def winner_takes_all(key: Floats, active: Bools, eta: Floats) -> None:
     """The pool for the active thread with the least key; evenly for all if none is finite."""
     best = -1
     for k in range(len(key)):
@@ -92,16 +92,16 @@ class Demand(NamedTuple):
         active: [k] those that may learn in this unit and are not done.
         need: [k] batches, >= 1 or infinite.
         rate: [k] N, batches a unit with the whole pool.
-        left: [k] d - tau, units until the deadline; >= 1 of those that are active.
-        span: [k] d - b.
+        slack: [k] d - tau, units until the deadline; >= 1 of those that are active.
+        window: [k] d - b.
     """
 
     order: Ints
     active: Bools
     need: Floats
     rate: Floats
-    left: Floats
-    span: Floats
+    slack: Floats
+    window: Floats
 
 
 class Rule(Protocol):
@@ -128,25 +128,25 @@ def share_by_lara(demand: Demand, eta: Floats) -> None:
     need, kept = np.empty(num), np.empty(num, dtype=np.bool_)
     for k in range(num):
         need[k] = demand.need[k] / demand.rate[k] if demand.active[k] else np.inf
-    if choose(demand.order, need, demand.left, kept, np.empty(num, dtype=np.int64)):
-        relative_shares(demand.order, kept, need, demand.left, np.empty(num), eta)
+    if choose(demand.order, need, demand.slack, kept):
+        relative_shares(demand.order, kept, need, demand.slack, np.empty(num), eta)
         scale(eta)
         return
     for k in range(num):
-        need[k] = need[k] / demand.left[k] if demand.active[k] else np.inf
-    give_all(need, demand.active, eta)
+        need[k] = need[k] / demand.slack[k] if demand.active[k] else np.inf
+    winner_takes_all(need, demand.active, eta)
 
 
 @kernel
 def share_by_need(demand: Demand, eta: Floats) -> None:
     """All for the least S_k; evenly if none is finite."""
-    give_all(demand.need, demand.active, eta)
+    winner_takes_all(demand.need, demand.active, eta)
 
 
 @kernel
 def share_by_ease(demand: Demand, eta: Floats) -> None:
     """All for the least S_k / (d_k - b_k); evenly if none is finite."""
-    give_all(demand.need / demand.span, demand.active, eta)
+    winner_takes_all(demand.need / demand.window, demand.active, eta)
 
 
 @dataclass(frozen=True, slots=True)

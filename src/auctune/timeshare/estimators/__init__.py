@@ -6,6 +6,7 @@ from auctune.timeshare.estimators.estimator import (
     LossEstimator,
     Need,
     Needs,
+    SingleThread,
     VectorizedEstimator,
 )
 from auctune.timeshare.estimators.m4 import M4
@@ -21,6 +22,7 @@ __all__ = [
     "Mixture",
     "Need",
     "Needs",
+    "SingleThread",
     "VectorizedEstimator",
     "Wls",
 ]

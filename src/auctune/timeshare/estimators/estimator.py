@@ -11,7 +11,7 @@ from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.jit import kernel
 
 # Beyond this a need counts as infinite.
-MOST_BATCHES = 1e15
+MAX_BATCHES = 1e15
 
 # Quantiles that `low` and `high` stand for, and how many standard deviations a normal has there.
 LOW_LEVEL, HIGH_LEVEL = 0.1, 0.9
@@ -49,14 +49,14 @@ def first_need(samples: float, loss: float, threshold: float) -> Need | None:
     return None
 
 
-_MOST_LOG = math.log(MOST_BATCHES)
+MAX_LOG = math.log(MAX_BATCHES)
 
 
 @kernel
 def crossing_point(log_end: float, samples: float) -> float:
     """Return whole batches from `samples` to e^log_end, one at least; infinite if too many."""
     # Not <=: NaN, of infinities that cancel, is out of reach as well.
-    if not log_end <= _MOST_LOG:
+    if not log_end <= MAX_LOG:
         return np.inf
     return max(1.0, math.ceil(math.exp(log_end) - samples))
 
@@ -73,38 +73,17 @@ class Needs(NamedTuple):
     high: Floats
 
 
-class LossEstimator(Protocol):
-    """An estimator at work on one thread."""
-
-    def observe(self, samples: float, loss: float) -> None:
-        """Learn from a unit of time.
-
-        A loss that is zero or less says that any threshold is reached, one that is not finite that
-        none is within reach until another comes; neither enters the fit.
-
-        Args:
-            samples: batches learned up to its end, > 0 and more than before.
-            loss: mean over its batches.
-        """
-        ...
-
-    def need(self, threshold: float) -> Need:
-        """Return the batches until the loss is at or under a threshold > 0."""
-        ...
-
-    def copy(self) -> "LossEstimator":
-        """Return another one that has learned the same."""
-        ...
-
-
 class VectorizedEstimator(Protocol):
     """An estimator at work on all threads of a bundle."""
 
     def observe(self, samples: Floats, loss: Floats, fresh: Bools) -> None:
         """Learn from a unit of time; all arrays [k].
 
+        A loss that is zero or less says that any threshold is reached, one that is not finite that
+        none is within reach until another comes; neither enters the fit.
+
         Args:
-            samples: batches learned up to its end.
+            samples: batches learned up to its end, > 0 and more than before.
             loss: mean over its batches, read where `fresh`.
             fresh: threads that learned a batch in it.
         """
@@ -123,17 +102,35 @@ class Estimator(Protocol):
         """As tables name it."""
         ...
 
-    def start(self) -> LossEstimator:
-        """At work on one thread, that has learned nothing."""
+    def start_bank(self, num_threads: int) -> VectorizedEstimator:
+        """At work on so many threads, that have learned nothing."""
         ...
 
-    def start_bank(self, num_threads: int) -> VectorizedEstimator:
-        """At work on so many."""
-        ...
+
+class SingleThread:
+    """A bank of one thread, called with numbers."""
+
+    def __init__(self, estimator: Estimator) -> None:
+        self._bank = estimator.start_bank(1)
+
+    def observe(self, samples: float, loss: float) -> None:
+        self._bank.observe(np.array([samples]), np.array([loss]), np.array([True]))
+
+    def need(self, threshold: float) -> Need:
+        batches, low, high = self._bank.needs(np.array([threshold]))
+        return Need(float(batches[0]), float(low[0]), float(high[0]))
+
+
+class LossEstimator(Protocol):
+    """An estimator at work on one thread, for an `EstimatorLoop`; see `VectorizedEstimator`."""
+
+    def observe(self, samples: float, loss: float) -> None: ...
+
+    def need(self, threshold: float) -> Need: ...
 
 
 class EstimatorLoop:
-    """One estimator for each thread.
+    """A bank of estimators that look at one thread each.
 
     A need is predicted again only where a unit of time was learned from or the threshold is new.
     """

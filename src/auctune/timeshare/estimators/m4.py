@@ -150,11 +150,8 @@ class M4:
     def name(self) -> str:
         return "m4"
 
-    def start(self) -> "M4Run":
-        return M4Run(self)
-
     def start_bank(self, num_threads: int) -> EstimatorLoop:
-        return EstimatorLoop([self.start() for _ in range(num_threads)])
+        return EstimatorLoop([M4Run(self) for _ in range(num_threads)])
 
 
 class M4Run:
@@ -191,9 +188,3 @@ class M4Run:
         sd = SPREAD * math.sqrt(left / max(len(self._losses) - 5, 1))
         ends = [crossing_point(centre + (drop + by) / c, samples) for by in (0.0, -sd, sd)]
         return Need(ends[0], min(ends), max(ends))
-
-    def copy(self) -> "M4Run":
-        twin = M4Run(self._params)
-        twin._samples, twin._losses = self._samples.copy(), self._losses.copy()
-        twin._last = self._last
-        return twin

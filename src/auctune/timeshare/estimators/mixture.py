@@ -11,7 +11,6 @@ from auctune.numerics.jit import kernel
 from auctune.timeshare.estimators.estimator import (
     HIGH_LEVEL,
     LOW_LEVEL,
-    Need,
     Needs,
     crossing_point,
 )
@@ -253,9 +252,6 @@ class Mixture:
     def name(self) -> str:
         return "mixture"
 
-    def start(self) -> "MixtureRun":
-        return MixtureRun(self)
-
     def start_bank(self, num_threads: int) -> "MixtureBank":
         return MixtureBank(self, num_threads)
 
@@ -277,29 +273,3 @@ class MixtureBank:
         tau, needs = self._params.tau, self._needs
         predict_all(self._heads, self._members, tau, thresholds, *needs)
         return needs
-
-    def copy(self) -> "MixtureBank":
-        twin = MixtureBank(self._params, len(self._heads))
-        pairs = [(twin._heads, self._heads), (twin._members, self._members)]
-        for mine, seen in [*pairs, *zip(twin._needs, self._needs, strict=True)]:
-            mine[...] = seen
-        return twin
-
-
-class MixtureRun:
-    """The mixture at work on one thread: a bank of one."""
-
-    def __init__(self, params: Mixture) -> None:
-        self._bank = MixtureBank(params, 1)
-
-    def observe(self, samples: float, loss: float) -> None:
-        self._bank.observe(np.array([samples]), np.array([loss]), np.array([True]))
-
-    def need(self, threshold: float) -> Need:
-        batches, low, high = self._bank.needs(np.array([threshold]))
-        return Need(float(batches[0]), float(low[0]), float(high[0]))
-
-    def copy(self) -> "MixtureRun":
-        twin = object.__new__(MixtureRun)
-        twin._bank = self._bank.copy()
-        return twin

@@ -26,7 +26,7 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.jit import kernel
-from auctune.timeshare.estimators.estimator import SPREAD, Need, Needs, crossing_point
+from auctune.timeshare.estimators.estimator import SPREAD, Needs, crossing_point
 
 # Columns of a thread's state.
 SAMPLES, LOSS, WEIGHT, WEIGHT_SQUARES, MEAN_X, MEAN_Y, SXX, SXY, SYY, START = range(10)
@@ -149,9 +149,6 @@ class Wls:
     def name(self) -> str:
         return "wls"
 
-    def start(self) -> "WlsRun":
-        return WlsRun(self)
-
     def start_bank(self, num_threads: int) -> "WlsBank":
         return WlsBank(self, num_threads)
 
@@ -173,34 +170,8 @@ class Ls:
     def name(self) -> str:
         return "ls"
 
-    def start(self) -> "WlsRun":
-        return WlsRun(Wls(1.0, self.regularization))
-
     def start_bank(self, num_threads: int) -> "WlsBank":
         return WlsBank(Wls(1.0, self.regularization), num_threads)
-
-
-class WlsRun:
-    """Least squares at work on one thread."""
-
-    def __init__(self, params: Wls) -> None:
-        self._gamma = params.gamma
-        self._state = fresh_states(params.regularization, 1)[0]
-
-    def observe(self, samples: float, loss: float) -> None:
-        observe(self._state, self._gamma, samples, loss)
-
-    @property
-    def theta(self) -> tuple[float, float]:
-        return solve(self._state)
-
-    def need(self, threshold: float) -> Need:
-        return Need(*predict(self._state, threshold))
-
-    def copy(self) -> "WlsRun":
-        twin = object.__new__(WlsRun)
-        twin._gamma, twin._state = self._gamma, self._state.copy()
-        return twin
 
 
 class WlsBank:
@@ -217,3 +188,8 @@ class WlsBank:
     def needs(self, thresholds: Floats) -> Needs:
         predict_all(self._states, thresholds, *self._needs)
         return self._needs
+
+    @property
+    def theta(self) -> Floats:
+        """[k, 2] slope and intercept of ln l over ln s."""
+        return np.array([solve(state) for state in self._states])

@@ -12,11 +12,11 @@ from auctune.sim.timeshare.recorded import read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle
 from auctune.timeshare import (
     Allocator,
-    Edf,
     Exploration,
     Laira,
     Ls,
     Planner,
+    Rollout,
     Wls,
     lara,
 )
@@ -39,11 +39,11 @@ def ask(auctune: Ask, tmp_path: Path) -> Ask:
 
 def test_simulate_shows_and_writes_what_the_allocator_does(ask: Ask, tmp_path: Path) -> None:
     path, out = tmp_path / "bundle.toml", tmp_path / "units.parquet"
-    code, shown, errors = ask("simulate", path, "--allocator", "edf", "--out", out)
+    code, shown, errors = ask("simulate", path, "--allocator", "rollout", "--out", out)
     assert (code, errors) == (0, [])
     file = read_bundle_file(path)
     bundle = bundle_of_file(file, read_curves(tmp_path / "curves"), path)
-    outcome = bundle.play(Edf())
+    outcome = bundle.play(Rollout())
     best = bundle.optimum().num_done
     assert f"{outcome.num_done} of 3 done, clairvoyant optimum {best}" in shown
     assert pl.read_parquet(out)["share"].to_list() == outcome.shares.ravel().tolist()
@@ -59,8 +59,8 @@ def test_compare_shows_and_writes_all_allocators_on_drawn_bundles(ask: Ask, tmp_
     frame = pl.read_parquet(out)
     assert frame.height == 3 * len(TIMESHARE_ALLOCATORS.names())
     bundle = draw_bundle(read_curves(tmp_path / "curves"), 4, 7, index=1)
-    own = frame.filter(pl.col("bundle") == bundle.name, pl.col("allocator") == Edf().name)
-    assert own["done"].to_list() == [bundle.play(Edf()).num_done]
+    own = frame.filter(pl.col("bundle") == bundle.name, pl.col("allocator") == Rollout().name)
+    assert own["done"].to_list() == [bundle.play(Rollout()).num_done]
     for name in TIMESHARE_ALLOCATORS.names():
         assert f" {name} " in shown
 
@@ -110,12 +110,12 @@ def made(name: str, settings: dict[str, str]) -> Allocator:
 
 def test_names_stand_for_allocators_with_their_settings() -> None:
     assert made("lara", {}) == lara()
-    assert made("edf", {}) == Edf()
+    assert made("rollout", {}) == Rollout()
     settings = {"estimator": "ls", "exploration": "0.2"}
     assert made("lara", settings) == Planner(Ls(), Exploration(share=0.2))
-    settings = {"exploration": "0.2", "even": "time"}
-    assert made("lara", settings) == lara(Exploration(share=0.2, even="time"))
-    settings = {"estimator": "wls", "gamma": "0.8", "near": "0.7"}
-    assert made("edf", settings) == Edf(Wls(0.8), near=0.7)
+    settings = {"exploration": "0.2", "unit": "time"}
+    assert made("lara", settings) == lara(Exploration(share=0.2, unit="time"))
+    settings = {"estimator": "wls", "gamma": "0.8", "spread": "0.7"}
+    assert made("rollout", settings) == Rollout(Wls(0.8), spread=0.7)
     assert made("laira", {"look_ahead": "false"}) == Laira(look_ahead=False)
     assert len({made(name, {}) for name in TIMESHARE_ALLOCATORS.names()}) == 11

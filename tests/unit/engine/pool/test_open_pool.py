@@ -29,9 +29,9 @@ from auctune.engine.pool.pool import DesiredJob, DesiredJobs, DesiredStatus, Ope
 from auctune.engine.workers.pool_jobs import JobFactory, LoraJobs
 from auctune.timeshare.balancing import Exploration
 from auctune.timeshare.baselines import Uniform
-from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators.wls import Wls
 from auctune.timeshare.planner import Planner
+from auctune.timeshare.rollout import Rollout
 from auctune.train.preemptible import LoraJobFactory, StepTooLongError
 from support.bundle_runs import outcome_of, run_bundle
 from support.open_pools import LineFactory, Record, open_pool, play_pool
@@ -85,7 +85,7 @@ def endings(events: list[PoolEvent]) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("allocator", [LARA, Edf()], ids=["lara", "edf"])
+@pytest.mark.parametrize("allocator", [LARA, Rollout()], ids=["lara", "rollout"])
 def test_threads_that_join_are_a_bundle_with_later_starts(
     allocator: Planner, tmp_path: Path
 ) -> None:

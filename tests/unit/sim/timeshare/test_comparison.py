@@ -13,7 +13,7 @@ from auctune.sim.timeshare.accuracy import MOST_ERROR, POINTS, make_trials, meas
 from auctune.sim.timeshare.comparison import compare_allocators, write_comparison, write_play
 from auctune.sim.timeshare.recorded import RecordedCurve, read_curves
 from auctune.sim.timeshare.table_bundles import draw_bundle
-from auctune.timeshare import Edf, Need, ShortestFirst, Uniform, Wls
+from auctune.timeshare import Need, Rollout, ShortestFirst, Uniform, Wls
 from auctune.timeshare.estimators import EstimatorLoop
 from support.timeshare_files import write_curves
 
@@ -27,7 +27,7 @@ def test_a_contest_counts_what_single_plays_do(
     tmp_path: Path, curves: tuple[RecordedCurve, ...]
 ) -> None:
     bundles = [draw_bundle(curves, 6, 1, index=index) for index in range(4)]
-    allocators = (Uniform(), ShortestFirst(), Edf())
+    allocators = (Uniform(), ShortestFirst(), Rollout())
     heard: list[int] = []
     comparison = compare_allocators(bundles, allocators, lambda: heard.append(1))
     assert len(heard) == 4
@@ -65,11 +65,8 @@ class Oracle:
     factor: float
     name: str = "oracle"
 
-    def start(self) -> "OracleRun":
-        return OracleRun(self)
-
     def start_bank(self, num_threads: int) -> EstimatorLoop:
-        return EstimatorLoop([self.start() for _ in range(num_threads)])
+        return EstimatorLoop([OracleRun(self) for _ in range(num_threads)])
 
 
 class OracleRun:
@@ -82,9 +79,6 @@ class OracleRun:
     def need(self, threshold: float) -> Need:
         need = self._params.factor * (self._params.trials[threshold] - self._samples)
         return Need(need, need, need)
-
-    def copy(self) -> "OracleRun":
-        return self
 
 
 @pytest.mark.parametrize(

@@ -20,16 +20,16 @@ RULES = [MOORE_HODGSON, LEAST_RESOURCES_FIRST, EASIEST_FIRST]
 
 
 def demand(
-    need: list[float], left: list[float], active: list[bool] | None = None, rate: float = 1.0
+    need: list[float], slack: list[float], active: list[bool] | None = None, rate: float = 1.0
 ) -> Demand:
     num = len(need)
     return Demand(
-        order=np.argsort(left, kind="stable").astype(np.int64),
+        order=np.argsort(slack, kind="stable").astype(np.int64),
         active=np.array(active or [True] * num),
         need=np.array(need),
         rate=np.full(num, rate),
-        left=np.array(left),
-        span=np.array(left) + 10.0,
+        slack=np.array(slack),
+        window=np.array(slack) + 10.0,
     )
 
 
@@ -54,7 +54,7 @@ def test_a_thread_that_just_fits_gets_all() -> None:
 def test_the_longest_is_dropped_where_not_all_fit() -> None:
     asked = demand([3.0, 8.0, 4.0], [9.0, 10.0, 11.0])
     assert shares(MOORE_HODGSON, asked)[1] == 0.0
-    assert moore_hodgson(asked.need, asked.left).tolist() == [True, False, True]
+    assert moore_hodgson(asked.need, asked.slack).tolist() == [True, False, True]
 
 
 def test_the_least_need_and_the_easiest_thread_get_all() -> None:
@@ -86,22 +86,22 @@ def test_who_is_not_active_gets_nothing(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize(
-    ("need", "left", "place"),
-    [([0.0], [1.0], "need[0]"), ([math.nan], [1.0], "need[0]"), ([1.0], [1.0, 2.0], "left")],
+    ("need", "slack", "place"),
+    [([0.0], [1.0], "need[0]"), ([math.nan], [1.0], "need[0]"), ([1.0], [1.0, 2.0], "slack")],
 )
-def test_needs_that_are_none_are_named(need: list[float], left: list[float], place: str) -> None:
+def test_needs_that_are_none_are_named(need: list[float], slack: list[float], place: str) -> None:
     with pytest.raises(InputError) as raised:
-        moore_hodgson(np.array(need), np.array(left))
+        moore_hodgson(np.array(need), np.array(slack))
     assert raised.value.place == place
 
 
 def test_threads_that_fill_the_time_to_the_last_digit_get_no_share_under_nothing() -> None:
     # Beside a long one: what rounding lets pass as fitting leaves the last one less than nothing.
     need = np.array([1000.0, 4e-7, 4e-7])
-    left = np.full(3, 1000.0)
-    order, kept = np.arange(3), moore_hodgson(need, left)
+    slack = np.full(3, 1000.0)
+    order, kept = np.arange(3), moore_hodgson(need, slack)
     assert kept.all()
     relative, eta = np.empty(3), np.empty(3)
-    relative_shares(order, kept, need, left, relative, eta)
+    relative_shares(order, kept, need, slack, relative, eta)
     assert ((relative >= 0) & (relative <= 1)).all()
     assert eta.tolist() == [1.0, 0.0, 0.0]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from auctune.timeshare import M4, Ls, Mixture, Wls
-from auctune.timeshare.estimators import Estimator, m4, mixture, wls
+from auctune.timeshare.estimators import Estimator, SingleThread, m4, mixture, wls
 
 NUM = 12
 
@@ -28,7 +28,7 @@ def rounds(seed: int, num_rounds: int = 25) -> list[tuple[Any, Any, Any]]:
 
 @pytest.mark.parametrize("params", [Wls(), Ls(), M4(1), Mixture()])
 def test_a_bank_says_what_its_threads_would_say(params: Estimator) -> None:
-    bank, runs = params.start_bank(NUM), [params.start() for _ in range(NUM)]
+    bank, runs = params.start_bank(NUM), [SingleThread(params) for _ in range(NUM)]
     thresholds = np.geomspace(0.01, 1.0, NUM)
     for samples, loss, fresh in rounds(1):
         bank.observe(samples, loss, fresh)

@@ -6,6 +6,7 @@ from scipy.optimize import brentq
 
 from auctune.domain import InputError
 from auctune.timeshare import M4
+from auctune.timeshare.estimators import SingleThread
 
 
 def law(s: float, ends: tuple[float, float], alpha: float, beta: float, c: float) -> float:
@@ -23,14 +24,14 @@ def test_it_foretells_its_own_law(alpha: float) -> None:
     def loss(s: float) -> float:
         return law(s, (0.1, 2.5), alpha, 20.0, 0.6)
 
-    run = M4(6).start()
+    run = SingleThread(M4(6))
     for s in range(20, 4001, 20):
         run.observe(float(s), loss(s))
     assert run.need(loss(9000.0)).batches == pytest.approx(5000, rel=0.05)
 
 
 def test_what_lies_under_its_floor_is_out_of_reach() -> None:
-    run = M4().start()
+    run = SingleThread(M4())
     for s in range(20, 8001, 20):
         run.observe(float(s), 0.5 + 3.0 * s**-0.7)
     assert run.need(0.3).batches == np.inf

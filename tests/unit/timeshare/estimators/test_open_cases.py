@@ -5,7 +5,7 @@ import math
 import pytest
 
 from auctune.timeshare import M4, Ls, Mixture, Need, Wls
-from auctune.timeshare.estimators import Estimator, LossEstimator
+from auctune.timeshare.estimators import Estimator, SingleThread
 
 ALL = [Wls(), Ls(), M4(), Mixture()]
 NOT_NOW = Need(math.inf, math.inf, math.inf)
@@ -13,8 +13,8 @@ NOT_NOW = Need(math.inf, math.inf, math.inf)
 each = pytest.mark.parametrize("params", ALL, ids=lambda params: params.name)
 
 
-def taught(params: Estimator, losses: list[float], step: int = 100) -> LossEstimator:
-    run = params.start()
+def taught(params: Estimator, losses: list[float], step: int = 100) -> SingleThread:
+    run = SingleThread(params)
     for index, loss in enumerate(losses, start=1):
         run.observe(float(step * index), loss)
     return run
@@ -26,7 +26,7 @@ def falling(num: int, exponent: float = 0.5, step: int = 100) -> list[float]:
 
 @each
 def test_nothing_seen_is_no_forecast(params: Estimator) -> None:
-    assert params.start().need(0.1) == Need(math.inf, 1.0, math.inf)
+    assert SingleThread(params).need(0.1) == Need(math.inf, 1.0, math.inf)
 
 
 @each
@@ -94,15 +94,6 @@ def test_a_plateau_after_fast_progress_moves_the_need_away(params: Estimator) ->
     after = taught(params, fast + [fast[-1]] * 60).need(0.5 * fast[-1]).batches
     # Without forgetting, what was fast long ago still counts.
     assert after > (2 if params.name in ("ls", "m4") else 10) * before
-
-
-@each
-def test_a_copy_goes_its_own_way(params: Estimator) -> None:
-    run = taught(params, falling(20))
-    twin, before = run.copy(), run.need(0.01)
-    for index in range(21, 40):
-        run.observe(index * 100.0, 0.05)
-    assert twin.need(0.01) == before != run.need(0.01)
 
 
 @each

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from auctune.domain import InputError
 from auctune.timeshare import Ls, Wls
+from auctune.timeshare.estimators import SingleThread
 from support.thorough import drawn
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,15 @@ def recursion(params: Wls, samples: Floats, losses: Floats) -> Floats:
     return theta
 
 
+def theta(params: Wls, samples: Floats, losses: Floats) -> Floats:
+    """What a bank of one makes of the same."""
+    bank, fresh = params.start_bank(1), np.array([True])
+    for s, loss in zip(samples, losses, strict=True):
+        bank.observe(np.array([s]), np.array([loss]), fresh)
+    (found,) = bank.theta
+    return np.asarray(found)
+
+
 @drawn(150)
 @given(
     seed=st.integers(0, 10**6),
@@ -56,10 +66,8 @@ def test_it_equals_the_direct_solution_with_its_start(
     samples = np.cumsum(random.integers(1, 50, n)).astype(np.float64)
     losses = 3 * samples**-0.4 * np.exp(0.1 * random.standard_normal(n))
     params = Wls(gamma, regularization)
-    run = params.start()
-    for s, loss in zip(samples, losses, strict=True):
-        run.observe(float(s), float(loss))
-    assert np.allclose(run.theta, direct(params, samples, losses), rtol=1e-7, atol=1e-8)
+    expected = direct(params, samples, losses)
+    assert np.allclose(theta(params, samples, losses), expected, rtol=1e-7, atol=1e-8)
 
 
 def test_it_equals_the_papers_recursion_while_that_has_digits() -> None:
@@ -67,25 +75,20 @@ def test_it_equals_the_papers_recursion_while_that_has_digits() -> None:
     samples = np.cumsum(random.integers(5, 50, 25)).astype(np.float64)
     losses = 2 * samples**-0.5 * np.exp(0.05 * random.standard_normal(25))
     params = Wls(0.9, 0.1)
-    run = params.start()
-    for s, loss in zip(samples, losses, strict=True):
-        run.observe(float(s), float(loss))
-    assert np.allclose(run.theta, recursion(params, samples, losses), rtol=1e-6)
+    expected = recursion(params, samples, losses)
+    assert np.allclose(theta(params, samples, losses), expected, rtol=1e-6)
 
 
 def test_it_keeps_its_digits_late_in_training() -> None:
-    samples = 100.0 * np.arange(1, 20_001)
-    run = Wls().start()
-    for s in samples:
-        run.observe(float(s), float(2 * s**-0.25))
-    slope, intercept = run.theta
+    samples = np.arange(100.0, 2_000_001.0, 100.0)
+    slope, intercept = theta(Wls(), samples, 2.0 * np.power(samples, -0.25))
     assert slope == pytest.approx(-0.25, abs=1e-7)
     assert intercept == pytest.approx(math.log(2), abs=1e-5)
 
 
 @pytest.mark.parametrize("params", [Wls(), Ls()])
 def test_the_need_of_a_power_law_is_that_of_its_formula(params: Wls | Ls) -> None:
-    run = params.start()
+    run = SingleThread(params)
     for s in range(100, 20_001, 100):
         run.observe(float(s), 3.0 * s**-0.4)
     need = run.need(0.03)
@@ -97,7 +100,7 @@ def test_the_deciles_hold_four_of_five_needs() -> None:
     random = np.random.default_rng(2)
     true, inside = (3.0 / 0.1) ** (1 / 0.4) - 2000, 0
     for _ in range(200):
-        run = Ls().start()
+        run = SingleThread(Ls())
         for s in range(50, 2001, 50):
             run.observe(float(s), 3.0 * s**-0.4 * math.exp(0.05 * random.standard_normal()))
         need = run.need(0.1)
@@ -106,7 +109,7 @@ def test_the_deciles_hold_four_of_five_needs() -> None:
 
 
 def test_recent_losses_count_more_with_forgetting() -> None:
-    runs = Wls().start(), Ls().start()
+    runs = SingleThread(Wls()), SingleThread(Ls())
     for s in range(10, 2001, 10):
         loss = 3.0 * min(s, 1000) ** -0.5
         for run in runs:

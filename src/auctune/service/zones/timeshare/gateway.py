@@ -48,6 +48,7 @@ from auctune.service.zones.timeshare.state import (
     TimeshareState,
 )
 from auctune.service.zones.timeshare.zone import TimeshareZone
+from auctune.timeshare.estimators import SingleThread
 from auctune.timeshare.estimators.mixture import Mixture
 
 
@@ -210,7 +211,7 @@ def _demand(question: ForecastRequest, evidence: ForecastData) -> Iterator[tuple
 
 def batches_to_target(curve: LossCurve, target: float) -> tuple[float, float, float]:
     """Return the batches from the start to a loss: a low decile, the median, a high decile."""
-    run = Mixture().start()
+    run = SingleThread(Mixture())
     for batches, loss, _ in curve.points:
         if loss <= target:
             return (float(batches),) * 3

@@ -14,8 +14,8 @@ from auctune.engine.pool.events import OpenPoolDirectory, QuantumTrained
 from auctune.engine.pool.pool import DesiredJob, OpenPool
 from auctune.engine.workers.pool_jobs import PoolJobs
 from auctune.service.zones.timeshare.worker import read_pool_state, record_event
-from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators.wls import Wls
+from auctune.timeshare.rollout import Rollout
 from support.open_pools import LineFactory
 from support.pool_threads import ReadingLine
 from support.pooled_zones import SECONDS, PooledZone
@@ -70,7 +70,7 @@ class ZonePool:
     def start(self) -> None:
         """Go on from the log; what is trained again takes no time."""
         made, before = self.made, self.made.now.time
-        params = PoolParams(Edf(), Wls(), quantum_seconds=SECONDS, saved_every=0.0)
+        params = PoolParams(Rollout(), Wls(), quantum_seconds=SECONDS, saved_every=0.0)
         clock = WallClock(SECONDS, EPOCH, now=made.now, wait=self._wait)
         jobs = PoolJobs(TimedFactory(made), self._directory, saved_every=0.0, now=made.now)
         units = made.zone.state.units

@@ -34,8 +34,8 @@ from auctune.service.zones.timeshare.state import empty_model
 from auctune.service.zones.timeshare.worker import TimeshareWorker
 from auctune.service.zones.timeshare.zone import TimeshareZone
 from auctune.timeshare.allocator import AllocatorRun
-from auctune.timeshare.edf import Edf
 from auctune.timeshare.estimators.mixture import Mixture
+from auctune.timeshare.rollout import Rollout
 from auctune.timeshare.thread import LearningThread
 from support.pooled_zones import PRICE, PooledZone
 from support.processes import kill
@@ -58,13 +58,13 @@ class FailingAllocator:
     remaining: int
     job: str = JOB
     name: str = "failing"
-    edf: Edf = field(default_factory=Edf)
+    rollout: Rollout = field(default_factory=Rollout)
 
     def start(self, threads: Sequence[LearningThread]) -> AllocatorRun:
         if self.remaining and any(thread.id == self.job for thread in threads):
             self.remaining -= 1
             raise ZeroDivisionError
-        return self.edf.start(threads)
+        return self.rollout.start(threads)
 
 
 class RunningZone:
@@ -96,7 +96,7 @@ class RunningZone:
         self.actor = ZoneActor(zone, recorder, self.fatal.append)
         bid = PooledZone().asked(JOB)
         self.actor.submit(lambda zone: zone.decide(bid)).result()
-        params = PoolParams(**{"allocator": Edf(), "estimator": Mixture(), **given})
+        params = PoolParams(**{"allocator": Rollout(), "estimator": Mixture(), **given})
         self.worker = TimeshareWorker(
             self.actor, self.clock, PROFILE, settings, params, cast(Any, dependencies)
         )
