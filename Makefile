@@ -171,6 +171,8 @@ experiments: $(READY)
 	$(WELFARE) --only fig04_nodes,fig06_node_types,fig08_load,fig09_deadlines
 	$(WELFARE) --only fig10_truthfulness,fig11_rationality,fig12_competitiveness
 	$(WELFARE) --only fig05_vendors,fig13_time,printed,sensitivity,untuned --seeds 3
+	$(WELFARE) --only attainable
+	$(WELFARE) --only learned_sensitivity --seeds 21
 	$(if $(JOB_LOGS),$(WELFARE) --only fig07_traces --seeds 21 --start-day 7 \
 	    $(foreach log,$(JOB_LOGS),--trace $(log)))
 	$(if $(SPOT_DATA),$(BIN)/python experiments/spot/run_all_spot.py --data $(SPOT_DATA))

@@ -47,8 +47,11 @@ BASELINES = (
         for name, more in (("tiresias", ""), ("tiresias", ":by=remaining"), ("antman", ""))
         for count in (8, 16, 32, 64)
     ),
-    "liquid",
-    "liquid:most_workers=64",
+    *(
+        f"liquid:weight={weight}:most_workers={count}"
+        for weight in (0, 0.1, 0.5)
+        for count in (16, 32, 64)
+    ),
 )
 NUM_CASES = 1000
 PARTS = ("speed", "gap", "welfare", "optimum")

@@ -36,6 +36,8 @@ from auctune.spot import (
     offline_optimum,
     play_batch,
 )
+from auctune.spot.account import JobConstants, job_constants, work_of
+from auctune.spot.deadline import is_ahead, line_code
 from auctune.spot.forecasts import (
     Fixed,
     ForecastTable,
@@ -44,7 +46,6 @@ from auctune.spot.forecasts import (
     UniformNoise,
     make_forecasts,
 )
-from auctune.spot.terms import JobConstants, is_ahead, job_constants, line_code, work_of
 from auctune.spot.window.table import take_better, target_units, units_done
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from auctune.spot import (
     SpotJob,
     UniformProgress,
 )
-from auctune.spot.terms import ProgressLine
+from auctune.spot.deadline import ProgressLine
 
 JOB = SpotJob(workload=80.0, deadline=10)
 FIG_9 = ("workload=60-100", "n_min=1,2,4", "n_max=8,12,16")

@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from auctune.auction.baselines.charging import BidCharging, find_earliest
+from auctune.auction.baselines.charging import BidCharging
+from auctune.auction.baselines.earliest_finish import find_earliest
 from auctune.auction.ledger import Usage, empty_usage
 from auctune.auction.plan import Plan, read_plan, sell_for_bid
 from auctune.domain import (
@@ -55,14 +56,14 @@ class PostedPrice(BidCharging):
     def __init__(self, cluster: Cluster, params: PostedParams) -> None:
         super().__init__(cluster)
         self._params = params
-        self._empty = empty_usage(self.book.capacity, self.book.horizon.num_rows, prune=False)
+        self._empty = empty_usage(self.ledger.capacity, self.ledger.horizon.num_rows, prune=False)
 
     def offer(self, task: Task, now: int) -> Decision:
         """Decide on one bid, and reserve the cells of an admitted task."""
-        self.book.check(task, now)
+        self.ledger.check(task, now)
         self.advance(now)
         vendor = _quickest(task)
-        cells = self._earliest(self.book.usage, task, now, vendor)
+        cells = self._earliest(self.ledger.usage, task, now, vendor)
         if cells is None:
             possible = self._earliest(self._empty, task, now, vendor) is not None
             reason = Reason.NO_CAPACITY if possible else Reason.NO_FEASIBLE_SCHEDULE
@@ -70,7 +71,7 @@ class PostedPrice(BidCharging):
         price = self._price(task, vendor)
         if task.bid <= price:
             return Decision(task.id, admitted=False, price=price, reason=Reason.UNPROFITABLE)
-        sold = sell_for_bid(self.book, task, vendor, *cells)
+        sold = sell_for_bid(self.ledger, task, vendor, *cells)
         return replace(sold, payment=price, price=price, surplus=float(task.bid - price))
 
     def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
@@ -78,12 +79,12 @@ class PostedPrice(BidCharging):
 
     def quote(self, task: Task, now: int) -> PriceMenu:
         """Return a menu of one line, without a change of state."""
-        self.book.check(task)
+        self.ledger.check(task)
         vendor = _quickest(task)
-        cells = self._earliest(self.book.usage, task, now, vendor)
+        cells = self._earliest(self.ledger.usage, task, now, vendor)
         if cells is None:
             return PriceMenu(task.id, ())
-        plan = Schedule(self.book.cells(*cells), None if vendor is None else vendor.vendor)
+        plan = Schedule(self.ledger.cells(*cells), None if vendor is None else vendor.vendor)
         return PriceMenu(task.id, (MenuLine(plan.finish, self._price(task, vendor), plan),))
 
     def take(self, task: Task, line: MenuLine, now: int) -> Decision | None:
@@ -91,19 +92,19 @@ class PostedPrice(BidCharging):
         if task.bid < line.price:
             raise InputError("bid", f"{task.bid}", f"at least the line's price, {line.price}")
         self.advance(now)
-        plan = read_plan(self.book, task, line.schedule, now)
+        plan = read_plan(self.ledger, task, line.schedule, now)
         if plan is None or not self._is_free(task, plan):
             return None
         price = self._price(task, plan.quote)
         if price > line.price:
             return None
-        sold = sell_for_bid(self.book, task, plan.quote, plan.rows, plan.nodes)
+        sold = sell_for_bid(self.ledger, task, plan.quote, plan.rows, plan.nodes)
         surplus = float(task.bid - price)
         return replace(sold, payment=line.price, price=price, surplus=surplus)
 
     def _is_free(self, task: Task, plan: Plan) -> bool:
-        throughput = self.book.throughput(task)
-        return self.book.has_room(plan.rows, plan.nodes, throughput, task.memory_gb)
+        throughput = self.ledger.throughput(task)
+        return self.ledger.has_room(plan.rows, plan.nodes, throughput, task.memory_gb)
 
     def _price(self, task: Task, vendor: Quote | None) -> Money:
         price = round_money(self._params.price_per_sample * task.work)
@@ -113,8 +114,8 @@ class PostedPrice(BidCharging):
         self, usage: Usage, task: Task, now: int, vendor: Quote | None
     ) -> tuple[Ints, Ints] | None:
         delay = 0 if vendor is None else vendor.delay
-        first = self.book.row(max(now, task.arrival) + delay)
-        return find_earliest(self.book, usage, task, first, alone=False)
+        first = self.ledger.row(max(now, task.arrival) + delay)
+        return find_earliest(self.ledger, usage, task, first, alone=False)
 
 
 def _quickest(task: Task) -> Quote | None:

@@ -1,4 +1,4 @@
-"""Figures 4 to 13, the mechanism as printed, sensitivity and untuned settings, one after the other.
+"""Figures 4 to 13, what is attainable, the mechanism as printed, sensitivity, untuned settings.
 
     python experiments/pdftsp/run_all.py [--quick] [--only NAME,...] [--trace LOG ...]
     python experiments/pdftsp/run_all.py --docs
@@ -23,8 +23,10 @@ FIGURES = load_figures(
     "fig11_rationality",
     "fig12_competitiveness",
     "fig13_time",
+    "attainable",
     "printed",
     "sensitivity",
+    "learned_sensitivity",
     "untuned",
 )
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "experiments-pdftsp.md"

@@ -7,7 +7,11 @@ their place are series on which spot comes and goes, regularly (the time that it
 memory) and irregularly (log-normal times, many short and some very long), and with --data two
 records, of 16 and of 4 V100 instances, where an instance is there if any of them is. The published
 figures beside them are means over 300 traces of one V100 in us-west-2a. Jobs begin in the second
-half of each record; the robust policy's chain was chosen on the first.
+second half of each record. The robust policy's chain was chosen on other series.
+
+On the generated series "true law known" is the best policy of one that knows their law
+(`known_law.py`): what is above it is lost by not knowing the law, and what it is above the optimum
+by not knowing the future.
 """
 
 import time
@@ -38,9 +42,11 @@ from auctune.spot import (
     UniformProgress,
 )
 from auctune.spot.forecasts import ForecastTable, MarkovChain
+from auctune.spot.forecasts.forecast import MarketChain
+from known_law import KnownLaw, geometric, rounded_lognormal, spell_chain
 from spot_harness.markets import Markets
 from spot_harness.options import Figure, Options, main
-from spot_harness.trials import Trials
+from spot_harness.trials import MakeForecaster, Trials
 
 NAME = "cant_be_late"
 TITLE = "Can't Be Late: USD a job, mean ± 95% confidence"
@@ -67,6 +73,7 @@ MECHANISMS: Mapping[str, Policy] = {
     "robust": Robust(),
 }
 RIVALS = ("UP", "greedy")
+KNOWN = "true law known"
 _SLACK = 1e-9
 
 
@@ -77,10 +84,12 @@ class Series:
     Attributes:
         markets: all their slots.
         past: slots before the first job.
+        law: by which they were generated, if they were.
     """
 
     markets: Markets
     past: int = 96
+    law: MarketChain | None = None
 
     def trials(self, job: SpotJob, num_jobs: int, seed: int) -> Trials:
         """Return one job begun many times."""
@@ -108,8 +117,7 @@ def on_and_off(
 ) -> SpotMarket:
     """Return a market whose one instance comes and goes, each time for a geometric time."""
     random = stream(seed, "on and off")
-    leave = slot_seconds / (3600 * up_hours)
-    come = leave * availability / (1 - availability)
+    come, leave = _rates(availability, up_hours, slot_seconds)
     there = random.uniform() < availability
     available = np.zeros(num_slots, dtype=np.int64)
     for slot, chance in enumerate(random.uniform(size=num_slots)):
@@ -123,8 +131,7 @@ def irregular(
 ) -> SpotMarket:
     """Return a market whose one instance comes and goes, each time for a log-normal time."""
     random = stream(seed, "irregular")
-    up = up_hours * 3600 / slot_seconds
-    means = (up * (1 - availability) / availability, up)
+    means = _means(availability, up_hours, slot_seconds)
     there = bool(random.uniform() < availability)
     # Long before the first slot, so that it is not a time's beginning.
     slots, before = np.zeros(0, dtype=np.int64), num_slots
@@ -136,6 +143,18 @@ def irregular(
     return SpotMarket(np.full(num_slots, SPOT / ON_DEMAND), available, 1.0, slot_seconds)
 
 
+def _means(availability: float, up_hours: float, slot_seconds: float) -> tuple[float, float]:
+    """Return the mean slots of times down and up."""
+    up = up_hours * 3600 / slot_seconds
+    return up * (1 - availability) / availability, up
+
+
+def _rates(availability: float, up_hours: float, slot_seconds: float) -> tuple[float, float]:
+    """Return the probabilities that spot comes and leaves in a slot."""
+    leave = slot_seconds / (3600 * up_hours)
+    return leave * availability / (1 - availability), leave
+
+
 def generated(seed: int, count: int = _SERIES, slot_seconds: float = SLOT_SECONDS) -> list[Series]:
     """Return series that come and go at random, regularly and irregularly."""
     num_slots = round(_DAYS * 86_400 / slot_seconds)
@@ -143,9 +162,16 @@ def generated(seed: int, count: int = _SERIES, slot_seconds: float = SLOT_SECOND
     regular = (on_and_off(AVAILABILITY, UP_HOURS, num_slots, slot_seconds, one) for one in seeds)
     shares = (IRREGULAR_AVAILABILITY, IRREGULAR_UP_HOURS)
     uneven = (irregular(*shares, num_slots, slot_seconds, one) for one in seeds)
+    rates = [geometric(rate) for rate in _rates(AVAILABILITY, UP_HOURS, slot_seconds)]
+    spells = [rounded_lognormal(mean, SPREAD) for mean in _means(*shares, slot_seconds)]
+    laws = [spell_chain(down, up, num_slots, SPOT / ON_DEMAND) for down, up in (rates, spells)]
+    names = (
+        f"regular, {AVAILABILITY:.0%} up for {UP_HOURS:g} h",
+        f"irregular, {shares[0]:.0%} up for {shares[1]:g} h",
+    )
     return [
-        Series(Markets(f"regular, {AVAILABILITY:.0%} up for {UP_HOURS:g} h", tuple(regular))),
-        Series(Markets(f"irregular, {shares[0]:.0%} up for {shares[1]:g} h", tuple(uneven))),
+        Series(Markets(name, tuple(made)), law=law)
+        for name, made, law in zip(names, (regular, uneven), laws, strict=True)
     ]
 
 
@@ -175,7 +201,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
         for hours in DEADLINE_HOURS[: 1 if options.quick else None]:
             with console.status(f"{NAME}: {one.markets.name}, {hours} h"):
                 trials = one.trials(job(hours), options.jobs, options.seed)
-                rows += _measured(one.markets.name, hours, trials)
+                rows += _measured(one.markets.name, hours, trials, one.law)
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
     write_chart(chart(frame), options.out, NAME)
     show(console, TITLE, table(frame), notes(frame))
@@ -183,7 +209,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 
 
 def _measured(
-    market: str, hours: int, trials: Trials
+    market: str, hours: int, trials: Trials, law: MarketChain | None
 ) -> Sequence[Mapping[str, float | str | None]]:
     usd, count = ON_DEMAND * SLOT_SECONDS / 3600, len(trials.jobs)
     deadline, value = trials.jobs[0].deadline, trials.jobs[0].value
@@ -193,17 +219,23 @@ def _measured(
     trials.first(1).outcome(
         [Robust()], trials.first(1).predicted(lambda _: MarkovChain(), deadline)
     )
-    for name, policy in MECHANISMS.items():
+    mechanisms, makers = dict(MECHANISMS), dict[str, MakeForecaster]()
+    if law is not None:
+        known = KnownLaw.of(trials.jobs[0], law)
+        mechanisms[KNOWN], makers[KNOWN] = known, lambda _: known
+    for name, policy in mechanisms.items():
         begun = time.process_time()
         forecasts: Sequence[ForecastTable | None] = [None] * count
         if policy.horizon is None:
-            forecasts = trials.predicted(lambda _: MarkovChain(), deadline - 1)
+            make = makers.get(name, lambda _: MarkovChain())
+            forecasts = trials.predicted(make, deadline - 1)
         outcome = trials.outcome([policy], forecasts)
         seconds[name] = (time.process_time() - begun) / count
         cost[name] = usd * outcome.cost[:, 0]
         late[name] = int((outcome.finish[:, 0] > deadline + _SLACK).sum())
     rows = []
     for name, own in cost.items():
+        over_optimum = mean_of(own - cost["optimum"])
         mean, interval = mean_of(own), stats.binomtest(late[name], count).proportion_ci()
         row: dict[str, float | str | None] = {
             "market": market,
@@ -216,8 +248,10 @@ def _measured(
             "late_low": float(interval.low),
             "late_high": float(interval.high),
             "seconds": seconds[name],
+            "over_optimum": over_optimum.value,
+            "over_optimum_half": over_optimum.half_width,
         }
-        for rival in RIVALS:
+        for rival in (*RIVALS, *([KNOWN] if KNOWN in cost else [])):
             over = mean_of(own - cost[rival])
             row |= {f"over_{rival}": over.value, f"over_{rival}_half": over.half_width}
         rows.append(row)
@@ -253,14 +287,16 @@ def table(frame: pl.DataFrame) -> Rows:
         for name in own["mechanism"].unique(maintain_order=True):
             mine = [cells.get((name, hours)) for hours in DEADLINE_HOURS]
             rows.append((name, *(_cell(row, "usd", "half") for row in mine)))
-            if name not in ("optimum", "on-demand", *RIVALS):
-                rows += [
-                    (
-                        f"{name} less {rival}",
-                        *(_cell(row, f"over_{rival}", f"over_{rival}_half") for row in mine),
-                    )
-                    for rival in RIVALS
-                ]
+            less = [*RIVALS, *([KNOWN] if own["mechanism"].is_in([KNOWN]).any() else [])]
+            less = {KNOWN: ["optimum"], "robust": less}.get(name, [])
+            rows += [
+                (
+                    f"{name} less {rival}",
+                    *(_cell(row, f"over_{rival}", f"over_{rival}_half") for row in mine),
+                )
+                for rival in less
+            ]
+            if name == "robust":
                 rows.append((f"{name} late", *map(_late, mine)))
                 rows.append((f"{name}, CPU s a job", *(_seconds(row) for row in mine)))
     return Rows(("", *(f"{hours} h" for hours in DEADLINE_HOURS)), tuple(rows))

@@ -27,7 +27,7 @@ from auctune.spot import (
     UniformProgress,
     default_pool,
 )
-from auctune.spot.terms import ProgressLine
+from auctune.spot.deadline import ProgressLine
 from spot_harness.markets import Markets
 from spot_harness.options import Figure, Options, main
 from spot_harness.rivals import Setting

@@ -13,7 +13,10 @@ from support.thorough import THOROUGH
 pytestmark = pytest.mark.slow
 
 FOUND = ("fig09_deadlines",)
-OTHERS = ("fig10_truthfulness", "fig11_rationality", "fig12_competitiveness", "fig13_time")
+OTHERS = (
+    *("fig10_truthfulness", "fig11_rationality", "fig12_competitiveness", "fig13_time"),
+    *("attainable", "learned_sensitivity"),
+)
 FIGURES = tuple(run_all.FIGURES) if THOROUGH else (*FOUND, *OTHERS)
 WELFARE = [name for name in FIGURES if name not in OTHERS]
 

@@ -105,10 +105,10 @@ def test_days_that_share_jobs_are_one_block_and_leads_are_of_the_same_days() -> 
     assert sweep.means("ratio")["log", "eft"].value == pytest.approx((0.3 + 0.6) / 2)
 
 
-def test_hindsight_is_the_same_day_with_its_own_bids_as_history() -> None:
+def test_who_knows_a_day_is_another_trial_of_it() -> None:
     small = setting("small", {"nodes": "a100:1", "rate": "2", "slots": "12"})
     trial = Trial(small, 0, LEARNED)
-    knowing = replace(trial, hindsight=True)
+    knowing = replace(trial, knows="counts")
     assert trial.key() != knowing.key()
     assert (trial.label, knowing.label) == (LEARNED, ATTAINABLE)
 

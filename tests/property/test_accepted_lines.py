@@ -26,11 +26,11 @@ from support.thorough import rotated
 
 
 def plan_costs(
-    book: CapacityLedger, task: Task, line: MenuLine, prices: tuple[np.ndarray, ...]
+    ledger: CapacityLedger, task: Task, line: MenuLine, prices: tuple[np.ndarray, ...]
 ) -> float:
     """What the line's cells cost at prices summed by cell, from the domain's types alone."""
     lam, phi = prices
-    cluster, total = book.cluster, 0.0
+    cluster, total = ledger.cluster, 0.0
     types = {node.id: node.type for node in cluster.nodes}
     nodes = [node.id for node in cluster.nodes]
     for slot, node in line.schedule.cells:
@@ -108,7 +108,7 @@ def test_the_price_of_a_taken_plan_is_that_of_its_cells() -> None:
     market = random_market(np.random.default_rng(54), num_tasks=60)
     mechanism = AUCTIONS["critical-masked-sum-set-range"](market.cluster)
     offer_all(mechanism, market.tasks[:15])
-    book = CapacityLedger(market.cluster, prune=False)
+    ledger = CapacityLedger(market.cluster, prune=False)
     taken = 0
     for task in market.tasks[15:]:
         menu = mechanism.quote(task, task.arrival)
@@ -118,7 +118,7 @@ def test_the_price_of_a_taken_plan_is_that_of_its_cells() -> None:
             decision = mechanism.take(replace(task, bid=Decimal(100)), generous, task.arrival)
             if decision is None:
                 continue
-            expected = plan_costs(book, task, line, (state.compute_price, state.memory_price))
+            expected = plan_costs(ledger, task, line, (state.compute_price, state.memory_price))
             assert decision.price is not None
             assert float(decision.price) == pytest.approx(expected, abs=1e-4)
             assert decision.payment == generous.price

@@ -1,4 +1,7 @@
-"""No mechanism, whatever its options, decides what cannot be carried out (4a to 4h) or paid."""
+"""No mechanism, whatever its options, decides what cannot be carried out (4a to 4h) or paid.
+
+That nobody pays more than the bid is Theorem 4 of Zheng et al., ICPP 2024.
+"""
 
 from collections.abc import Sequence
 

@@ -17,15 +17,15 @@ from support.thorough import drawn
 
 
 def market_of(mechanism: GreedyAdmission, *, alone: bool) -> Market:
-    book = mechanism.book
+    ledger = mechanism.ledger
     cells = {
         Cell(slot, node): (slot, n)
-        for slot in range(book.horizon.num_slots)
-        for n, node in enumerate(book.node_ids)
+        for slot in range(ledger.horizon.num_slots)
+        for n, node in enumerate(ledger.node_ids)
     }
-    usage = book.usage
+    usage = ledger.usage
     return Market(
-        book.cluster,
+        ledger.cluster,
         dict.fromkeys(cells, 0.0),
         dict.fromkeys(cells, 0.0),
         {
@@ -51,7 +51,9 @@ def assert_earliest(mechanism: GreedyAdmission, task: Task, *, alone: bool) -> b
         assert alone or not choices
         return False
     assert decision.schedule.finish == min(choice.finish for choice in choices)
-    chosen = {(slot, mechanism.book.node_ids.index(node)) for slot, node in decision.schedule.cells}
+    chosen = {
+        (slot, mechanism.ledger.node_ids.index(node)) for slot, node in decision.schedule.cells
+    }
     assert not any(set(choice.cells) < chosen for choice in choices)
     if not alone and task.quotes:
         assert quotes[0].delay == min(quote.delay for quote in task.quotes)
@@ -85,7 +87,7 @@ def test_ntm_never_runs_two_tasks_on_a_node_in_a_slot() -> None:
     market = random_market(np.random.default_rng(18), num_tasks=60)
     mechanism = make_ntm(market.cluster, seed=0)
     offer_all(mechanism, market.tasks)
-    assert mechanism.book.usage.tasks.max() == 1
+    assert mechanism.ledger.usage.tasks.max() == 1
 
 
 def test_ntm_draws_vendors_by_its_seed() -> None:

@@ -45,7 +45,7 @@ def drawn_market(seed: int, params: ErisParams) -> tuple[Eris, EdgeJob]:
 
 @drawn(200)
 @given(SEEDS, PARAMS)
-def test_every_admitted_plan_keeps_all_constraints(seed: int, params: ErisParams) -> None:
+def test_theorem_1_every_admitted_plan_keeps_all_constraints(seed: int, params: ErisParams) -> None:
     random = stream(seed, "edge property")
     market = small_market(random)
     eris, booked = Eris(market, params), EdgeLedger(market)
@@ -61,7 +61,7 @@ def test_every_admitted_plan_keeps_all_constraints(seed: int, params: ErisParams
 
 @drawn(200)
 @given(SEEDS, PARAMS, VALUES)
-def test_no_lie_about_f_gains(seed: int, params: ErisParams, said: ByDuration) -> None:
+def test_theorem_3_no_lie_about_f_gains(seed: int, params: ErisParams, said: ByDuration) -> None:
     eris, job = drawn_market(seed, params)
     truth = eris.preview(job, job.arrival)
     lie = eris.preview(replace(job, utility=said), job.arrival)
@@ -72,7 +72,7 @@ def test_no_lie_about_f_gains(seed: int, params: ErisParams, said: ByDuration) -
 
 @drawn(200)
 @given(SEEDS, PARAMS)
-def test_nobody_pays_more_than_the_finish_is_worth_or_less_than_nothing(
+def test_theorem_2_nobody_pays_more_than_the_finish_is_worth_or_less_than_nothing(
     seed: int, params: ErisParams
 ) -> None:
     eris, job = drawn_market(seed, params)

@@ -60,11 +60,11 @@ def by_hand(task: Task, mechanism: Admission, plan: PricedPlan, name: str) -> fl
 
 
 def plan_nodes(mechanism: Admission) -> list[str]:
-    return list(mechanism.book.node_ids)  # type: ignore[attr-defined]  # the auction's alone
+    return list(mechanism.ledger.node_ids)  # type: ignore[attr-defined]  # the auction's alone
 
 
 def node_types(mechanism: Admission) -> dict[str, str]:
-    nodes = mechanism.book.cluster.nodes  # type: ignore[attr-defined]  # the auction's alone
+    nodes = mechanism.ledger.cluster.nodes  # type: ignore[attr-defined]  # the auction's alone
     return {node.id: node.type for node in nodes}
 
 

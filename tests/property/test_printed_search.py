@@ -42,11 +42,11 @@ def test_the_kernel_is_the_recursion_and_never_beats_the_exact_search() -> None:
     rng = np.random.default_rng(13)
     num_found = num_dearer = 0
     for _ in range(times(300)):
-        book, task, lam, phi = random_state(rng, 1, slots=5)
+        ledger, task, lam, phi = random_state(rng, 1, slots=5)
         # No ties: the recursion says nothing of which of two equal states it keeps.
         lam, phi = rng.uniform(0, 1, (2, *lam.shape))
         searches = [
-            ScheduleSearch(book, lam, phi, aggregate="max", masked=False, exact=exact)
+            ScheduleSearch(ledger, lam, phi, aggregate="max", masked=False, exact=exact)
             for exact in (True, False)
         ]
         request = searches[0].request(task, task.arrival)
@@ -54,7 +54,7 @@ def test_the_kernel_is_the_recursion_and_never_beats_the_exact_search() -> None:
         assert (best is None) == (printed is None)
         if best is None or printed is None:
             continue
-        market = market_of(book, lam, phi)
+        market = market_of(ledger, lam, phi)
         delays = [quote.delay for quote in task.quotes] or [0]
         plans = {
             i: cells
@@ -77,12 +77,12 @@ def test_the_kernel_is_the_recursion_and_never_beats_the_exact_search() -> None:
 
 def test_the_recursion_misses_a_schedule_that_a_dear_first_cell_makes_cheap() -> None:
     cluster = Cluster(3, 60.0, 0.0, {"a": NodeType(1.0, 1.0, (0.4, 0.0, 0.3))}, (Node("n", "a"),))
-    book = CapacityLedger(cluster, prune=False)
+    ledger = CapacityLedger(cluster, prune=False)
     task = Task("t", 0, 2, 2.0, 0.0, Decimal(9), {"a": 1.0})
     lam, phi = np.array([[0.0], [1.0], [1.0]]), np.zeros((3, 1))
     # 0.4 + 0 + 2 * 1 against 0 + 0.3 + 2 * 1: the recursion charges slot 0 nothing for lam_hat = 1.
     for exact, slots, cost in ((True, [1, 2], 2.3), (False, [0, 1], 2.4)):
-        search = ScheduleSearch(book, lam, phi, aggregate="max", masked=True, exact=exact)
+        search = ScheduleSearch(ledger, lam, phi, aggregate="max", masked=True, exact=exact)
         found = search.find(search.request(task, 0), task)
         assert found is not None
         assert found.slots.tolist() == slots
@@ -94,16 +94,16 @@ def test_with_several_types_its_schedules_do_the_work(num_types: int) -> None:
     rng = np.random.default_rng(num_types)
     num_found = 0
     for _ in range(times(100)):
-        book, task, lam, phi = random_state(rng, num_types, slots=5)
-        search = ScheduleSearch(book, lam, phi, aggregate="max", masked=True, exact=False)
+        ledger, task, lam, phi = random_state(rng, num_types, slots=5)
+        search = ScheduleSearch(ledger, lam, phi, aggregate="max", masked=True, exact=False)
         found = search.find(search.request(task, task.arrival), task)
         if found is None:
             continue
         num_found += 1
-        done = book.throughput(task)[book.capacity.type_of[found.nodes]].sum()
+        done = ledger.throughput(task)[ledger.capacity.type_of[found.nodes]].sum()
         assert done >= task.work * (1 - 1e-9)
         assert len(set(found.slots.tolist())) == len(found.slots)
-        assert book.has_room(found.slots, found.nodes, book.throughput(task), task.memory_gb)
+        assert ledger.has_room(found.slots, found.nodes, ledger.throughput(task), task.memory_gb)
     assert num_found > 20
 
 

@@ -22,12 +22,12 @@ def test_all_cells_given_back_leave_an_empty_market(make: Make) -> None:
             decision = mechanism.offer(task, task.arrival)
             if decision.schedule is not None:
                 admitted.append((task, decision.schedule.cells))
-        assert mechanism.book.usage.tasks.sum() == sum(len(cells) for _, cells in admitted) > 0
+        assert mechanism.ledger.usage.tasks.sum() == sum(len(cells) for _, cells in admitted) > 0
         for index in rng.permutation(len(admitted)):
             mechanism.release(*admitted[index])
-        usage, untouched = mechanism.book.usage, make(market.cluster)
+        usage, untouched = mechanism.ledger.usage, make(market.cluster)
         assert isinstance(untouched, Pdftsp | BidCharging)
-        for now, before in zip(usage, untouched.book.usage, strict=True):
+        for now, before in zip(usage, untouched.ledger.usage, strict=True):
             if now is not usage.candidates:
                 np.testing.assert_array_equal(now, before)
 
@@ -38,7 +38,7 @@ def test_cells_given_back_leave_what_others_hold(make: Make) -> None:
     market = random_market(rng, num_tasks=40)
     mechanism = make(market.cluster)
     assert isinstance(mechanism, Pdftsp | BidCharging)
-    expected = np.zeros_like(mechanism.book.usage.compute)
+    expected = np.zeros_like(mechanism.ledger.usage.compute)
     types = [node.type for node in market.cluster.nodes]
     for index, task in enumerate(market.tasks):
         decision = mechanism.offer(task, task.arrival)
@@ -47,7 +47,7 @@ def test_cells_given_back_leave_what_others_hold(make: Make) -> None:
         if index % 2:
             mechanism.release(task, decision.schedule.cells)
             continue
-        for slot, node in zip(*mechanism.book.indices(decision.schedule.cells), strict=True):
+        for slot, node in zip(*mechanism.ledger.indices(decision.schedule.cells), strict=True):
             expected[slot, node] += task.throughput[types[node]]
-    np.testing.assert_allclose(mechanism.book.usage.compute, expected, atol=1e-12)
-    np.testing.assert_array_equal(mechanism.book.usage.compute == 0, expected == 0)
+    np.testing.assert_allclose(mechanism.ledger.usage.compute, expected, atol=1e-12)
+    np.testing.assert_array_equal(mechanism.ledger.usage.compute == 0, expected == 0)

@@ -105,7 +105,7 @@ def test_a_snapshot_that_sold_more_than_nodes_hold_is_refused(resource: str) -> 
     least = {"compute": 1e-3, "memory_gb": MARKET.cluster.base_memory_gb + 1e-3}[resource]
     change: dict[str, Any] = {resource: least}
     smaller = {name: replace(kind, **change) for name, kind in kinds.items()}
-    with pytest.raises(InputError, match="more than nodes hold"):
+    with pytest.raises(InputError, match="which is what it holds"):
         Pdftsp(replace(MARKET.cluster, node_types=smaller)).load(sold.save())
 
 

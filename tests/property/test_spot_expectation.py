@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
-from auctune.spot.terms import can_be_held, job_constants, state_of
+from auctune.spot.account import can_be_held, job_constants, state_of
 from auctune.spot.window.expectation import (
     Multipliers,
     Scenarios,
@@ -48,6 +48,7 @@ def test_the_expected_value_is_the_best_of_all_reactions(data: st.DataObject) ->
         np.array([[count for _, count in row] for row in rows]),
         np.array(rows_of),
         present,
+        np.array(rows_of),
     )
     most_kept = data.draw(st.integers(1, 3))
     scratch = make_expectation_scratch(terms, 3, 2, most_kept)

@@ -26,7 +26,7 @@ from auctune.spot import (
     play_batch,
     settle,
 )
-from auctune.spot.terms import exact_grid
+from auctune.spot.grid import exact_grid
 from support.spot_cases import (
     ahaps,
     any_forecasts,
@@ -172,6 +172,36 @@ def test_with_all_foreseen_and_the_threshold_off_ahap_is_optimal(data: st.DataOb
     policy = Ahap(job.deadline, 1, 0.5, plan_always=True)
     utility = play(policy, job, market, perfect(market)).utility
     assert utility == pytest.approx(offline_optimum(job, market).utility, abs=1e-9)
+
+
+@given(st.data())
+@drawn(150)
+def test_theorem_1_ahap_is_behind_the_optimum_by_at_most_the_errors_of_its_windows(
+    data: st.DataObject,
+) -> None:
+    """Theorem 1 of Kong et al. for c = 1, windows to the deadline and wrong prices alone.
+
+    A window's plan is the best by the forecast, so it loses at most twice the most by which the
+    forecast misjudges any plan, N_max times the errors of its prices; losses of slots add up. The
+    constants of the theorem itself are lost in the text used.
+    """
+    job = data.draw(st.one_of(even_jobs(9, 6), started_jobs(9, 6)))
+    assert exact_grid(job) is not None
+    market = data.draw(markets(job.deadline))
+    foreseen = perfect(market)
+    noise = data.draw(st.lists(st.floats(-0.3, 0.3), min_size=job.deadline, max_size=job.deadline))
+    # Row t is of the slots after t: each forecast is wrong in its own way.
+    share = np.array(noise)[:, None]
+    forecasts = replace(foreseen, price=np.maximum(foreseen.price * (1.0 + share), 0.0))
+    policy = Ahap(job.deadline, 1, 0.5, plan_always=True)
+    gap = offline_optimum(job, market).utility
+    gap -= play(policy, job, market, forecasts).utility
+    slots = [np.arange(job.deadline - 1 - slot) for slot in range(job.deadline)]
+    errors = sum(
+        float(np.abs(forecasts.price[slot, ahead] - foreseen.price[slot, ahead]).sum())
+        for slot, ahead in enumerate(slots)
+    )
+    assert gap <= 2 * job.n_max * errors + 1e-9
 
 
 @given(st.data())

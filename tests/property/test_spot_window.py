@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auctune.spot import SpotJob
-from auctune.spot.terms import job_constants, state_of
+from auctune.spot.account import job_constants, state_of
 from auctune.spot.window.program import fill_window, follow, make_scratch
 from auctune.spot.window.table import units_done
 from support.spot_cases import even_jobs, markets, started_jobs

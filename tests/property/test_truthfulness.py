@@ -1,5 +1,7 @@
 """No bidder gains by bidding anything but its value, where the critical payment is charged.
 
+Theorem 3 of Zheng et al., ICPP 2024, which fails with their payment (14).
+
 "Gains" is exact: payments and bids are decimals. Everything that a bidder can reach by its bid is
 tried: nothing, all money, one step to either side of the price, and random amounts between.
 """

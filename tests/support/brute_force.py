@@ -39,22 +39,22 @@ class Choice:
         return (self.finish, self.num_cells, self.quote, self.cells)
 
 
-def market_of(book: CapacityLedger, lam: Floats, phi: Floats) -> Market:
-    """The state of a book with these prices, by cell."""
+def market_of(ledger: CapacityLedger, lam: Floats, phi: Floats) -> Market:
+    """The state of a ledger with these prices, by cell."""
 
     def by_cell(array: Floats) -> dict[Cell, float]:
         return {
             Cell(slot, node): float(array[slot, n])
-            for slot in range(book.horizon.num_slots)
-            for n, node in enumerate(book.node_ids)
+            for slot in range(ledger.horizon.num_slots)
+            for n, node in enumerate(ledger.node_ids)
         }
 
     return Market(
-        book.cluster,
+        ledger.cluster,
         by_cell(lam),
         by_cell(phi),
-        by_cell(book.usage.compute),
-        by_cell(book.usage.memory),
+        by_cell(ledger.usage.compute),
+        by_cell(ledger.usage.memory),
     )
 
 

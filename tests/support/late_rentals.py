@@ -16,6 +16,7 @@ from auctune.service.jobs.terms import JobValue
 from auctune.service.jobs.training import Training
 from auctune.service.storage.event_log import EventType
 from auctune.service.zones.spot.state import (
+    ESTIMATOR,
     EstimateInputs,
     Pace,
     SpotBid,
@@ -103,6 +104,7 @@ class LateRentals:
                 deadline=terms.deadline,
                 hard_factor=terms.hard_factor,
                 max_cost=CAP,
+                estimator=ESTIMATOR,
                 **asdict(pace),
             ),
             request={"bid": None, "deadline": deadline, "max_cost": str(CAP)},

@@ -6,7 +6,9 @@ from decimal import Decimal
 import numpy as np
 from hypothesis import strategies as st
 
-from auctune.auction.dual import Supply, TaskColumns, to_columns, whole_supply
+from auctune.auction.dual import DescentParams, Supply, TaskColumns, to_columns, whole_supply
+from auctune.auction.dual.descent import descend, initial_prices
+from auctune.auction.dual.dual import Answers, Dual, DualPrices
 from auctune.domain import Cluster, Node, NodeType, Quote, Task
 from auctune.numerics.arrays import Floats
 from support.dual_oracle import best_surplus, sold
@@ -116,3 +118,17 @@ def _tasks(draw: st.DrawFn, cluster: Cluster, name: str) -> Task:
         ),
         operating_cost={able[0]: draw(_amounts(cluster.slots))} if own else None,
     )
+
+
+def lowest_prices(
+    supply: Supply,
+    columns: TaskColumns,
+    weights: Floats,
+    *,
+    start: DualPrices | None = None,
+    answers: Answers = "exact",
+    params: DescentParams | None = None,
+) -> DualPrices:
+    """Prices at which one descent ends; `start`: where it begins, None: at the usual ones."""
+    dual = Dual(supply, columns, weights, answers)
+    return descend(dual, start or initial_prices(dual), params or DescentParams())

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 def random_state(
     rng: np.random.Generator, num_types: int, *, slots: int = 5, nodes: int = 4
 ) -> tuple[CapacityLedger, Task, Floats, Floats]:
-    """A book with about half of it sold, prices between 0 and 1, and a task that often fits."""
+    """A ledger with about half of it sold, prices between 0 and 1, and a task that often fits."""
     types = {
         f"type{k}": NodeType(
             compute=float(rng.uniform(4, 12)),
@@ -27,18 +27,18 @@ def random_state(
     cluster = Cluster(
         slots, 60.0, 1.0, types, tuple(Node(f"n{i}", f"type{k}") for i, k in enumerate(kinds))
     )
-    book = CapacityLedger(cluster, prune=False)
+    ledger = CapacityLedger(cluster, prune=False)
     for slot in range(slots):
         for node in range(nodes):
-            k = book.capacity.type_of[node]
+            k = ledger.capacity.type_of[node]
             share = rng.uniform(0, 0.8, 2)
-            sold = np.full(num_types, share[0] * book.capacity.compute[k])
-            memory = float(share[1] * book.capacity.memory[k])
-            book.allocate(np.array([slot]), np.array([node]), sold, memory)
+            sold = np.full(num_types, share[0] * ledger.capacity.compute[k])
+            memory = float(share[1] * ledger.capacity.memory[k])
+            ledger.allocate(np.array([slot]), np.array([node]), sold, memory)
     lam, phi = rng.uniform(0, 1, (2, slots, nodes))
     if rng.random() < 0.3:  # few levels: many ties between thresholds
         lam, phi = np.round(lam, 1), np.round(phi, 1)
-    return book, random_task(rng, cluster), lam, phi
+    return ledger, random_task(rng, cluster), lam, phi
 
 
 def random_task(rng: np.random.Generator, cluster: Cluster) -> Task:

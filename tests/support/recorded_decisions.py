@@ -68,8 +68,8 @@ ENVIRONMENT = {"OPENBLAS_CORETYPE": "Haswell"}
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "recorded_decisions.json"
 
 AUCTIONS: Mapping[str, PdftspParams] = {
-    "exponential, max": PdftspParams(pricing="exponential"),
-    "exponential, sum": PdftspParams(pricing="exponential", aggregate="sum"),
+    "exponential, max": PdftspParams(pricing="exponential", aggregate="max"),
+    "exponential, sum": PdftspParams(pricing="exponential"),
     "exponential, set range": PdftspParams(
         pricing="exponential",
         compute_low=0.05,

@@ -20,8 +20,8 @@ from auctune.spot import (
     TableScaling,
     UniformProgress,
 )
+from auctune.spot.deadline import ProgressLine
 from auctune.spot.forecasts import Forecast, ForecastTable, MarketChain
-from auctune.spot.terms import ProgressLine
 
 prices = st.sampled_from([0.0, 0.25, 0.3, 0.55, 0.8, 1.0, 1.3])
 lines: st.SearchStrategy[ProgressLine] = st.sampled_from(["slot_end", "slot_start"])

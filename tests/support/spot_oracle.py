@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 
 from auctune.spot import InstanceStart, LinearScaling, SpotJob, TableScaling
-from auctune.spot.terms import JobConstants
+from auctune.spot.account import JobConstants
 
 Held = tuple[int, int]
 

@@ -1,16 +1,20 @@
 """One mechanism on one day, and the bound of a day: the jobs of most figures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
+from auctune.auction import Pdftsp
+from auctune.auction.dual import lagrangian_bound
+from auctune.auction.pricing import LearnedPricing
+from auctune.domain import Node
 from auctune.registry import mechanisms
 from auctune.sim.bound import welfare_bound
 from auctune.sim.comparison import Contender, build, parse_contenders
@@ -27,14 +31,15 @@ MECHANISMS = (
     "ntm",
 )
 LEARNED, PRINTED = MECHANISMS[0], MECHANISMS[2]
-# The label of learned prices whose history is the very day that is played.
-ATTAINABLE = "pdftsp, the day's own bids as history"
+# Labels of learned prices that know the day: how many bids come in each slot, or each bid.
+ATTAINABLE = "pdftsp, counts of the day known"
+FORESEEN = "pdftsp, bids of the day known"
 NAMES: Mapping[str, str] = dict(
     zip(
-        (*MECHANISMS, ATTAINABLE),
+        (*MECHANISMS, ATTAINABLE, FORESEEN),
         (
             *("pdFTSP, learned", "pdFTSP, exponential", "pdFTSP, as printed"),
-            *("Titan", "EFT", "NTM", "pdFTSP, learned from the day itself"),
+            *("Titan", "EFT", "NTM", "pdFTSP, counts known", "pdFTSP, bids known"),
         ),
         strict=True,
     )
@@ -71,6 +76,8 @@ SCHEMA: Mapping[str, Any] = {
     "learning_s": pl.Float64,
 }
 CODE = ("auctune.auction", "harness.market")
+# Seeds of the days of a fluid benchmark: far from all others.
+_FLUID = 2_000_000
 _COSTS = {"titan": 12.0, "pdftsp": 8.0}
 
 
@@ -82,19 +89,20 @@ class Trial:
         setting: the market.
         seed: of its day.
         mechanism: as `auctune simulate --compare` takes it.
-        hindsight: its history is the day itself, not the one before: what the mechanism could
-            attain online if its forecast were right.
+        knows: what its forecast knows of the day itself: nothing; "counts" of bids in each slot,
+            of kinds as the hours around it bring, which is what can be attained online by any
+            forecast; or the "bids", each of them.
     """
 
     setting: Setting
     seed: int
     mechanism: str
-    hindsight: bool = False
+    knows: Literal["", "counts", "bids"] = ""
 
     @property
     def label(self) -> str:
         """As data name it."""
-        return ATTAINABLE if self.hindsight else self.mechanism
+        return {"": self.mechanism, "counts": ATTAINABLE, "bids": FORESEEN}[self.knows]
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -109,7 +117,7 @@ class Trial:
     def key(self) -> dict[str, object]:
         """The market, the seed and the mechanism."""
         source = _source_of(self.mechanism.split(":")[0])
-        own = {"mechanism": self.mechanism, "source": source, "hindsight": self.hindsight}
+        own = {"mechanism": self.mechanism, "source": source, "knows": self.knows}
         # The day before changes nothing for those that do not read it.
         market = self.setting.key() if self._learns else self.setting.market_key()
         return {**market, "seed": self.seed, **own}
@@ -123,8 +131,11 @@ class Trial:
         """Its figures."""
         day, who = draw(self.setting, self.seed), contender(self.mechanism)
         warm_up(day.market, lambda: build(who, day.market))
-        history = day.market.tasks if self.hindsight else day.before
-        mechanism = build(who, day.market, [history])
+        mechanism = build(who, day.market, [day.before])
+        if self.knows:
+            assert isinstance(mechanism, Pdftsp)
+            assert isinstance(mechanism.pricing, LearnedPricing)
+            mechanism.pricing.know_day(day.market.tasks, which=self.knows == "bids")
         result = simulate(day.market, mechanism)
         report = measure(result)
         use = report.utilization.compute
@@ -182,6 +193,51 @@ class BoundOf:
             "exact": found.exact,
             "dispersion": float(counts.var() / counts.mean()) if len(slots) else None,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class FluidOf:
+    """The fluid benchmark of a law: the bound, if each slot brought its mean number of each kind.
+
+    No policy has more in the mean of days, whatever it knows: the bound is concave in demand, so
+    that its value at the mean demand is no less than its mean (Jensen). The mean demand is that of
+    many days, drawn apart from those that are played; by the same inequality fewer days give less.
+
+    Attributes:
+        setting: the market, without a job log: its law must be known.
+        num_days: that the mean is taken over.
+    """
+
+    setting: Setting
+    num_days: int = 8
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """What it runs."""
+        return CODE
+
+    @property
+    def cost(self) -> float:
+        """Seconds, roughly."""
+        return 10.0 * self.num_days
+
+    def key(self) -> dict[str, object]:
+        """The market and the number of days."""
+        return {**self.setting.market_key(), "fluid": self.num_days}
+
+    def run(self) -> Mapping[str, Any]:
+        """The bound of all days at once on as many clusters, over their number."""
+        days = [draw(self.setting, _FLUID + day).market for day in range(self.num_days)]
+        nodes = [
+            Node(f"{n}-{node.id}", node.type)
+            for n in range(self.num_days)
+            for node in days[0].cluster.nodes
+        ]
+        tasks = [
+            replace(task, id=f"{n}-{task.id}") for n, day in enumerate(days) for task in day.tasks
+        ]
+        pooled = replace(days[0].cluster, nodes=tuple(nodes))
+        return {"value": lagrangian_bound(pooled, tasks).value / self.num_days}
 
 
 def contender(label: str) -> Contender:

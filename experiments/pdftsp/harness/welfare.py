@@ -42,7 +42,7 @@ def welfare_figure(
         markets: these, or what makes them of the options.
         more: mechanisms beside those of all figures.
         shown: what of the data its table and chart show.
-        attainable: whether learned prices are also tried with the day's own bids as their history.
+        attainable: whether learned prices are also tried with the day's true counts of bids.
     """
 
     def table(frame: pl.DataFrame) -> Rows:
@@ -58,7 +58,7 @@ def welfare_figure(
             for seed in range(seeds_of(setting, options.seeds))
         ]
         if attainable:
-            trials += [replace(t, hindsight=True) for t in trials if t.mechanism == LEARNED]
+            trials += [replace(t, knows="counts") for t in trials if t.mechanism == LEARNED]
         frame = write_data(collect(name, trials, options, console), options.out, name)
         write_chart(welfare_chart(shown(frame), axis), options.out, name)
         show(console, title, table(frame), [*notes(frame), f"data and charts: {options.out}"])
@@ -136,7 +136,7 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
         if rival in mechanisms
     }
     if ATTAINABLE in mechanisms:
-        lines["learned / learned from the day itself"] = of_attainable
+        lines["learned / counts known"] = of_attainable
     return table_of(axis, sweep.settings, lines)
 
 

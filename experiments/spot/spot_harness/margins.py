@@ -29,8 +29,8 @@ from auctune.spot import (
     UniformProgress,
     default_pool,
 )
+from auctune.spot.deadline import ProgressLine
 from auctune.spot.forecasts import PerfectForecaster
-from auctune.spot.terms import ProgressLine
 from spot_harness.markets import CAP, HOUR, Markets, made_up, with_counts
 from spot_harness.trials import Trials, same_job
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -71,11 +72,11 @@ class Trials:
             for at, job in zip(self.starts, self.jobs, strict=True)
         ]
 
-    def optimum(self) -> Floats:
-        """[j] the most utility there was to have."""
+    def optimum(self, *, on_time: bool = False) -> Floats:
+        """[j] the most utility there was to have; `on_time`: without being late."""
+        best = partial(offline_optimum, on_time=on_time)
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            found = threads.map(offline_optimum, self.jobs, self.seen())
-            return np.array([one.utility for one in found])
+            return np.array([one.utility for one in threads.map(best, self.jobs, self.seen())])
 
     def utility(self, policies: Sequence[Policy], tables: Sequence[ForecastTable]) -> Floats:
         """[j, m] of each job under each policy, with forecasts made in every slot."""

@@ -12,7 +12,7 @@ from auctune.numerics.jit import kernel
 
 
 @kernel
-def book_cells(
+def change_use(
     type_of: Ints,
     nodes_of: Ints,
     first_of: Ints,

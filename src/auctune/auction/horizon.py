@@ -8,9 +8,10 @@ the front: each row is moved once in W slots. So kernels see plain arrays [row, 
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
-from auctune.domain import Saved
+from auctune.domain import InputError, Saved
 from auctune.domain.snapshot import read_array
 
 
@@ -89,12 +90,26 @@ def save_rows(horizon: Horizon, **by_row: NDArray[Any]) -> dict[str, NDArray[Any
     return {name: rows[horizon.rows].copy() for name, rows in by_row.items()}
 
 
+def read_rows(horizon: Horizon, saved: Saved, **by_row: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the rows that `save_rows` gave, as arrays of the same kinds as these.
+
+    Raises:
+        InputError: if they are those of a market of another size, or no numbers.
+    """
+    found = {}
+    for name, rows in by_row.items():
+        array = read_array(saved, name, (horizon.num_slots, *rows.shape[1:]))
+        if not np.issubdtype(array.dtype, np.number):
+            raise InputError(f"snapshot.{name}", f"holds {array.dtype}", "numbers")
+        found[name] = array.astype(rows.dtype)
+    return found
+
+
 def load_rows(horizon: Horizon, saved: Saved, **by_row: NDArray[Any]) -> None:
     """Put rows that `save_rows` gave into arrays of the same horizon, in place.
 
     Raises:
-        InputError: if they are those of a market of another size.
+        InputError: as `read_rows`; nothing has changed then.
     """
-    for name, rows in by_row.items():
-        window = rows[horizon.rows]
-        window[...] = read_array(saved, name, window.shape)
+    for name, rows in read_rows(horizon, saved, **by_row).items():
+        by_row[name][horizon.rows] = rows

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from auctune.auction.candidates import book_cells, list_candidates, list_open
-from auctune.auction.horizon import Horizon, Shift, load_rows, save_rows
+from auctune.auction.candidates import change_use, list_candidates, list_open
+from auctune.auction.horizon import Horizon, Shift, read_rows, save_rows
 from auctune.domain import (
     Cell,
     Cluster,
@@ -81,8 +81,6 @@ class CapacityLedger:
         self.energy_cost[:, : cluster.slots] = [
             kind.energy_cost for kind in cluster.node_types.values()
         ]
-        # [K, W] rows of the window by rising energy cost, the earlier of equals first
-        self.rows_by_energy: Ints = self._sort_rows()
         self.usage = empty_usage(self.capacity, self.horizon.num_rows, prune=prune)
 
     def check(self, task: Task, now: int = 0) -> None:
@@ -185,7 +183,6 @@ class CapacityLedger:
         shift.move(self.usage.candidates, self.capacity.nodes_of)
         shift.move(self.usage.num_candidates, _num_shown(self.capacity, prune=self._prune))
         shift.move(self.energy_cost.T, np.array(costs).T)
-        self.rows_by_energy = self._sort_rows()
         # In order: what is left in unused entries of the lists depends on it.
         for node in sorted(self._lost):
             self._use_up(node, shift.first, shift.last, np.inf)
@@ -226,26 +223,50 @@ class CapacityLedger:
         }
 
     def load(self, saved: Saved) -> None:
-        """Restore a snapshot of the ledger of the same cluster; an error may leave half of it.
+        """Restore a snapshot of the ledger of the same cluster.
 
         Raises:
-            InputError: if it is of another cluster.
+            InputError: if it is of another one, or if more is sold of a node than it holds;
+                nothing has changed then.
         """
         if tuple(saved["nodes"]) != self.node_ids:
             raise InputError("snapshot.nodes", "are others", f"{', '.join(self.node_ids)}")
         if saved["rolls"] != self.horizon.rolls:
             expected = "both with an end, or both without one"
             raise InputError("snapshot.rolls", "is of another market", expected)
-        self.horizon.first, self.horizon.origin = saved["first"], saved["origin"]
-        self._lost = set(saved["lost"])
-        load_rows(self.horizon, saved, energy_cost=self.energy_cost.T, **self.usage._asdict())
-        for name in ("compute", "memory"):
-            sold = getattr(self.usage, name)[self.horizon.rows]
-            held = getattr(self.capacity, name)[self.capacity.type_of]
-            # Lost nodes are used without end.
-            if np.any(np.isfinite(sold) & (sold > held * (1 + 2 * FIT))):
-                raise InputError(f"snapshot.{name}", "is more than nodes hold", "what fits them")
-        self.rows_by_energy = self._sort_rows()
+        first, origin, lost = saved["first"], saved["origin"], saved["lost"]
+        last_origin = self.horizon.num_rows - self.horizon.num_slots
+        if not (isinstance(first, int) and isinstance(origin, int)) or not (
+            0 <= origin <= first <= origin + last_origin
+        ):
+            found, expected = f"{first!r}, and origin {origin!r}", "slots of such a window"
+            raise InputError("snapshot.first", found, expected)
+        if not set(lost) <= set(range(len(self.node_ids))):
+            raise InputError("snapshot.lost", f"{lost}", "indices of nodes")
+        by_row = {"energy_cost": self.energy_cost.T, **self.usage._asdict()}
+        rows = read_rows(self.horizon, saved, **by_row)
+        self._check_sold("compute", rows["compute"], self.capacity.compute, first)
+        self._check_sold("memory", rows["memory"], self.capacity.memory, first)
+        self.horizon.first, self.horizon.origin = first, origin
+        self._lost = set(lost)
+        for name, array in rows.items():
+            by_row[name][self.horizon.rows] = array
+
+    def _check_sold(self, name: str, sold: Floats, by_type: Floats, first: int) -> None:
+        """Refuse rows [W, N] of a use that is more than a node holds ([K]).
+
+        `first` is the slot of the first row.
+        """
+        held = by_type[self.capacity.type_of]
+        # Lost nodes are used without end.
+        too_much = np.argwhere(np.isfinite(sold) & (sold > held * (1 + 2 * FIT)))
+        if len(too_much):
+            row, node = too_much[0].tolist()
+            raise InputError(
+                f"snapshot.{name}",
+                f"{sold[row, node]:g} sold of node {self.node_ids[node]!r} in slot {first + row}",
+                f"{held[node]:g} at most, which is what it holds",
+            )
 
     def _known(self, node_id: str) -> int:
         if node_id not in self.node_index:
@@ -281,16 +302,11 @@ class CapacityLedger:
         for name, own in (task.operating_cost or {}).items():
             cost[self.type_names.index(name), begin:end] = own[begin - first : end - first]
 
-    def _sort_rows(self) -> Ints:
-        rows = self.horizon.rows
-        order = np.argsort(self.energy_cost[:, rows], axis=1, kind="stable")
-        return np.ascontiguousarray(order + rows.start)
-
     def _change(
         self, rows: Ints, nodes: Ints, throughput: Floats, memory_gb: float, sign: int
     ) -> None:
         capacity, usage = self.capacity, self.usage
-        book_cells(
+        change_use(
             capacity.type_of,
             capacity.nodes_of,
             capacity.first_of,

@@ -38,13 +38,13 @@ class CellMarket(ABC):
     """A mechanism over the cells of one cluster.
 
     Args:
-        book: its cells.
+        ledger: its cells.
     """
 
     by_slot = False
 
-    def __init__(self, book: CapacityLedger) -> None:
-        self.book = book
+    def __init__(self, ledger: CapacityLedger) -> None:
+        self.ledger = ledger
         # The latest slot that has begun.
         self._now = -1
 
@@ -63,7 +63,7 @@ class CellMarket(ABC):
             InputError: as `offer`, before any is decided on.
         """
         for task in tasks:
-            self.book.check(task, now)
+            self.ledger.check(task, now)
         return [self.offer(task, now) for task in tasks]
 
     @abstractmethod
@@ -84,23 +84,23 @@ class CellMarket(ABC):
         Raises:
             InputError: as `offer`, or if the plan is not one of the task's.
         """
-        self.book.check(task, now)
+        self.ledger.check(task, now)
         return _explain(self._at(now), task, chosen, now)
 
     def entering(self, now: int) -> SlotAdvanced:
         """Return what the beginning of slot `now` would bring into the market."""
-        return self.book.entering(now)
+        return self.ledger.entering(now)
 
     def release(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         """Take cells that an admitted task no longer needs back into the market."""
-        rows, nodes = self.book.indices(cells)
-        self.book.release(rows, nodes, self.book.throughput(task), task.memory_gb)
+        rows, nodes = self.ledger.indices(cells)
+        self.ledger.release(rows, nodes, self.ledger.throughput(task), task.memory_gb)
         self._on_allocation(rows, nodes)
 
     def assign(self, task: Task, cells: Sequence[tuple[int, str]]) -> None:
         """Give cells to a task that has paid for others; only their use moves prices."""
-        rows, nodes = self.book.indices(cells)
-        self.book.allocate(rows, nodes, self.book.throughput(task), task.memory_gb)
+        rows, nodes = self.ledger.indices(cells)
+        self.ledger.allocate(rows, nodes, self.ledger.throughput(task), task.memory_gb)
         self._on_allocation(rows, nodes)
 
     def lose_node(self, node: str, now: int, running: Sequence[Commitment]) -> list[Replanned]:
@@ -124,17 +124,17 @@ class CellMarket(ABC):
                 self._begin(event)
             case NodeLost():
                 self._begin(self.entering(event.now))
-                self._on_allocation(*self.book.fail_node(event.node, event.now))
+                self._on_allocation(*self.ledger.fail_node(event.node, event.now))
             case NodeReturned():
                 self._begin(self.entering(event.now))
-                self._on_allocation(*self.book.restore_node(event.node, event.now))
+                self._on_allocation(*self.ledger.restore_node(event.node, event.now))
             case Replanned():
                 self.release(event.task, event.given_up)
                 self.assign(event.task, event.found)
 
     def save(self) -> Saved:
         """Return a snapshot of all state."""
-        return {**self._identity(), "now": self._now, "book": self.book.save()}
+        return {**self._identity(), "now": self._now, "book": self.ledger.save()}
 
     def load(self, saved: Saved) -> None:
         """Restore a snapshot of a mechanism with the same cluster and options.
@@ -148,7 +148,7 @@ class CellMarket(ABC):
         identity = self._identity()
         if any(saved.get(name) != value for name, value in identity.items()):
             raise InputError("snapshot", "is of another mechanism", f"one of {identity}")
-        self.book.load(saved["book"])
+        self.ledger.load(saved["book"])
         self._now = saved["now"]
 
     @abstractmethod
@@ -167,7 +167,7 @@ class CellMarket(ABC):
 
     def _begin(self, event: SlotAdvanced) -> None:
         if event.now > self._now:
-            shift = self.book.advance(event)
+            shift = self.ledger.advance(event)
             self._now = event.now
             self._on_slot(shift)
 
@@ -185,7 +185,7 @@ class CellMarket(ABC):
 
     def _copy(self) -> Self:
         """Return a copy that goes on by itself; only what never changes is shared."""
-        shared: tuple[Any, ...] = (self.book.cluster, self.book.energy)
+        shared: tuple[Any, ...] = (self.ledger.cluster, self.ledger.energy)
         return copy.deepcopy(self, {id(part): part for part in shared})
 
 
@@ -286,14 +286,14 @@ def _later(
         plan = market.find_plan(replace(task, deadline=deadline), now)
         return plan if plan is not None and plan.price is not None and plan.price < price else None
 
-    return _first(cheaper, task.deadline + 1, market.book.horizon.last)
+    return _first(cheaper, task.deadline + 1, market.ledger.horizon.last)
 
 
 def _earliest(market: CellMarket, task: Task, now: int) -> PricedPlan | None:
     def fits(deadline: int) -> PricedPlan | None:
         return market.find_plan(replace(task, deadline=deadline), now, with_room=True)
 
-    return _first(fits, max(now, task.arrival), market.book.horizon.last)
+    return _first(fits, max(now, task.arrival), market.ledger.horizon.last)
 
 
 def _first(meets: Callable[[int], PricedPlan | None], low: int, high: int) -> PricedPlan | None:

@@ -40,7 +40,7 @@ class PdftspParams:
             not truthful.
         capacity: `masked` searches cells with room; `checked` looks after it has chosen.
         aggregate: a schedule's price is at its dearest cell (`max`) or summed by cell (`sum`);
-            none: `sum` for learned prices, which are those of single cells, else `max`.
+            none: `max` for the paper's prices, else `sum`. `max` is exact, and slower.
         search: `exact` finds the least cost; `printed` is the paper's recursion (13), which may
             miss it, for `max` alone.
         pricing: `learned` are shadow prices against a forecast of bids; `exponential` is
@@ -97,7 +97,7 @@ class PdftspParams:
     @property
     def chosen_aggregate(self) -> Aggregate:
         """`aggregate`, or what goes with the prices."""
-        return self.aggregate or ("sum" if self.pricing == "learned" else "max")
+        return self.aggregate or ("max" if self.pricing == "paper" else "sum")
 
     def _check_range(self, low: str, high: str) -> None:
         least, most = getattr(self, low), getattr(self, high)

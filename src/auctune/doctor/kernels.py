@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,10 +46,11 @@ class Part:
         return is_compiled(*self.kernels)
 
 
-def _decide_on_bids(**settings: str) -> None:
+def _decide_on_bids() -> None:
     from auctune.service.zones.auction.startup import synthetic_cluster, warm_up
 
-    warm_up("pdftsp", settings, synthetic_cluster(1), lambda _: None)
+    for pricing in ("learned", "exponential"):
+        warm_up("pdftsp", {"pricing": pricing}, synthetic_cluster(1), lambda _: None)
 
 
 def _learn_prices() -> None:
@@ -111,12 +111,7 @@ def _share_a_pool() -> None:
 
 PARTS = (
     # The longest first.
-    Part("auctions", _decide_on_bids, (find_best, list_candidates)),
-    Part(
-        "auctions with exponential prices",
-        partial(_decide_on_bids, pricing="exponential"),
-        (price_cells,),
-    ),
+    Part("auctions", _decide_on_bids, (find_best, list_candidates, price_cells)),
     Part("prices of auctions", _learn_prices, (descend,)),
     Part("spot instances", _rent, (choose,)),
     Part("pools of spot policies", _play_policies, (play_pool,)),

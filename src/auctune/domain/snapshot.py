@@ -93,6 +93,27 @@ def read_array(saved: Saved, name: str, shape: tuple[int, ...]) -> "NDArray[Any]
     return array
 
 
+def read_finite(saved: Saved, name: str, shape: tuple[int, ...] = ()) -> "NDArray[Any]":
+    """Return numbers of a snapshot, none of them infinite or NaN.
+
+    Args:
+        saved: the snapshot.
+        name: of a number or an array in it.
+        shape: that it must have; of a number ().
+
+    Raises:
+        InputError: if they are not that.
+    """
+    import numpy as np
+
+    array = read_array(saved, name, shape) if shape else np.asarray(saved[name])
+    if array.shape != shape:
+        raise InputError(f"snapshot.{name}", f"has shape {array.shape}", "a number")
+    if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise InputError(f"snapshot.{name}", "is not finite", "finite numbers")
+    return array
+
+
 def restore(saved: Saved, load: Callable[[Saved], None], save: Callable[[], Saved]) -> None:
     """Load a snapshot; if that fails, load again what `save` returned before.
 

@@ -1,8 +1,11 @@
 """Baselines of Eris: Tiresias, AntMan and Liquid; each plays a whole instance, slot by slot.
 
 A baseline has no prices of its own: its jobs are charged what their slots cost at the prices of
-eq. 6, but no more than they are worth. The default number of workers of Tiresias and AntMan is the
-best of 8, 16, 32 and 64 on the testbed.
+eq. 6, but no more than they are worth. Default numbers of workers are the best of 8, 16, 32 and 64
+on the testbed, and so is Liquid's weight, of 0 to 0.75.
+
+Workers are placed anew in each slot, and chunks with them. Pang et al. (TMC 2024, section VI-B)
+place those of AntMan and Liquid once, at a job's arrival, and spread its data over them then.
 """
 
 from bisect import bisect_right
@@ -33,7 +36,7 @@ from auctune.numerics.rng import stream
 
 @dataclass(slots=True, eq=False)
 class RunningJob:
-    """A job that a baseline has taken up.
+    """A job that a baseline runs.
 
     Attributes:
         job: which.
@@ -77,7 +80,7 @@ def outcome(one: RunningJob | None, job_id: str) -> EdgeDecision:
     )
 
 
-class Floor:
+class SimulatedMarket:
     """The market as a baseline fills it, slot by slot.
 
     Args:
@@ -93,7 +96,7 @@ class Floor:
         self._slot = EdgeLedger(replace(market, slots=1))
         self._pricing = PaperPrices()
 
-    def take_up(self, job: EdgeJob, num_workers: int) -> RunningJob:
+    def start(self, job: EdgeJob, num_workers: int) -> RunningJob:
         """Return a job that has not begun."""
         return RunningJob(job, chunks_of(self.ledger, job), num_workers)
 
@@ -226,14 +229,14 @@ class Tiresias:
                 raise InputError(name, f"{getattr(self, name)!r}", "a whole number >= 1")
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
-        floor = Floor(market)
-        known = {job.id: floor.take_up(job, self.workers) for job in jobs}
+        simulated = SimulatedMarket(market)
+        known = {job.id: simulated.start(job, self.workers) for job in jobs}
         waiting: list[RunningJob] = []
         for slot in range(market.slots):
             waiting += [known[job.id] for job in jobs if job.arrival == slot]
             waiting.sort(key=lambda one: (self._rank(one), one.job.arrival, one.job.id))
             for one in waiting:
-                floor.run(one, slot)
+                simulated.run(one, slot)
             waiting = [
                 one for one in waiting if not one.is_done and one.cost <= one.job.value(slot + 1)
             ]
@@ -273,8 +276,8 @@ class Liquid:
         most_workers: that a job may have.
     """
 
-    weight: float = 0.5
-    most_workers: int = 32
+    weight: float = 0.1
+    most_workers: int = 16
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight <= 1:
@@ -284,25 +287,25 @@ class Liquid:
         check_most(self.most_workers, "most_workers", _MOST_WORKERS)
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
-        floor, empty = Floor(market), Floor(market)
+        simulated, empty = SimulatedMarket(market), SimulatedMarket(market)
         known: dict[str, RunningJob] = {}
         waiting: list[RunningJob] = []
         for slot in range(market.slots):
             for job in jobs:
                 if job.arrival == slot:
-                    known[job.id] = floor.take_up(job, self._number(empty, job))
+                    known[job.id] = simulated.start(job, self._number(empty, job))
                     waiting.append(known[job.id])
             for one in sorted(waiting, key=lambda one: not one.parts):
-                floor.run(one, slot)
+                simulated.run(one, slot)
             waiting = [one for one in waiting if not one.is_done]
         return [outcome(known[job.id], job.id) for job in jobs]
 
-    def _number(self, empty: Floor, job: EdgeJob) -> int:
+    def _number(self, empty: SimulatedMarket, job: EdgeJob) -> int:
         """Return the best of the numbers that fit an empty market: no job waits for ever."""
         market = empty.ledger.market
         best, least = 1, float("inf")
         for count in range(1, self.most_workers + 1):
-            part = empty.place(empty.take_up(job, count), job.arrival)
+            part = empty.place(empty.start(job, count), job.arrival)
             if part is None:
                 continue
             share = part.traffic_mb(job, market) / market.traffic_mb_per_slot
@@ -346,19 +349,19 @@ class AntMan:
                 raise InputError(name, f"{getattr(self, name)!r}", "a whole number >= 0")
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
-        floor = Floor(market)
-        known = {job.id: floor.take_up(job, self.workers) for job in jobs}
+        simulated = SimulatedMarket(market)
+        known = {job.id: simulated.start(job, self.workers) for job in jobs}
         sure = {job.id for job in jobs if self._is_guaranteed(job)}
         waiting: list[RunningJob] = []
         for slot in range(market.slots):
             waiting += [known[job.id] for job in jobs if job.arrival == slot]
             # Who runs already keeps its workers.
             for one in sorted(waiting, key=lambda one: not one.parts):
-                if one.job.id in sure and not floor.run(one, slot) and not one.parts:
+                if one.job.id in sure and not simulated.run(one, slot) and not one.parts:
                     sure -= {one.job.id} if slot - one.job.arrival >= self.patience else set()
             for one in waiting:
                 if one.job.id not in sure:
-                    floor.run(one, slot, fewer=True)
+                    simulated.run(one, slot, fewer=True)
             waiting = [one for one in waiting if not one.is_done]
         return [outcome(known[job.id], job.id) for job in jobs]
 

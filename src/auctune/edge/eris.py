@@ -61,7 +61,7 @@ class Eris:
         # Of the bids so far: how many, and the sum of their worths at duration 0.
         self._num_seen, self._worth_seen = 0, 0.0
         for job in history:
-            self._saw(job)
+            self._record_bid(job)
 
     @property
     def pricing(self) -> EdgePricing:
@@ -78,7 +78,7 @@ class Eris:
         decision = self.preview(job, now)
         if decision.plan is not None:
             self.ledger.take(job, decision.plan)
-        self._saw(job)
+        self._record_bid(job)
         return decision
 
     def offer_slot(self, jobs: Sequence[EdgeJob], now: int) -> list[EdgeDecision]:
@@ -101,7 +101,7 @@ class Eris:
             if surplus > most:
                 chosen, most = line, surplus
         if chosen is None:
-            return EdgeDecision(job.id, admitted=False, reason=self._why(job, reason))
+            return EdgeDecision(job.id, admitted=False, reason=self._rejection_reason(job, reason))
         return EdgeDecision(
             job.id,
             admitted=True,
@@ -181,7 +181,7 @@ class Eris:
             case EdgeOffered():
                 if event.decision.plan is not None:
                     self.ledger.take(event.job, event.decision.plan)
-                self._saw(event.job)
+                self._record_bid(event.job)
             case EdgeAdvanced():
                 self.ledger.advance(event.now)
             case SiteLost():
@@ -229,7 +229,7 @@ class Eris:
         # How slots are filled is not part of the state.
         return {name: value for name, value in asdict(self.params).items() if name != "search"}
 
-    def _saw(self, job: EdgeJob) -> None:
+    def _record_bid(self, job: EdgeJob) -> None:
         self._num_seen += 1
         self._worth_seen += job.utility(0)
 
@@ -248,7 +248,7 @@ class Eris:
         printed = self.params.search == "printed"
         return offers(ledger, self.pricing, job, first, printed=printed)
 
-    def _why(self, job: EdgeJob, reason: Reason) -> Reason:
+    def _rejection_reason(self, job: EdgeJob, reason: Reason) -> Reason:
         """Return whether a job without a line would have had one in an empty market."""
         if reason is Reason.NO_CAPACITY:
             nothing = EdgeLedger(self.market)

@@ -2,7 +2,8 @@
 
 A verification computes prices from the market, decisions from what the zone had seen of it, and
 charges from the instances that a job held. The instances themselves depend on how fast the job
-trained: they are recorded, and its process checks its policy's answers on each restart.
+trained: they are recorded, and its process checks its policy's answers on each restart. Estimates
+that an earlier release made stand.
 
 A comparison plays the jobs again under another policy. A real job did as much work in a slot as
 its process did; a played job does what its terms say. At its cap it ends: the first slot that
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic_core import to_jsonable_python
@@ -30,9 +31,10 @@ from auctune.replay.verify import Body, LogVerifier, Rule, noop
 from auctune.service.config.spot import SpotConfig
 from auctune.service.storage.event_log import EventType, ZoneEvent
 from auctune.service.zones.core.events import adapter
-from auctune.service.zones.core.job import reserved_amount
+from auctune.service.zones.core.job import Estimate, reserved_amount
 from auctune.service.zones.spot.state import (
     CAP_REACHED,
+    ESTIMATOR,
     EstimateInputs,
     SpotEventType,
     SpotJobState,
@@ -52,7 +54,7 @@ from auctune.sim.spot.trials import widest_horizon
 from auctune.spot import Policy, SpotJob, SpotMarket, play
 from auctune.spot.forecasts import ForecastTable, stack_forecasts
 from auctune.spot.policy import IDLE, PolicyRun, SpotObservation, SpotOutcome
-from auctune.spot.terms import value_of_finish
+from auctune.spot.value import value_of_finish
 
 # Costs are sums of many floats.
 _SLACK = 1e-9
@@ -73,12 +75,28 @@ class SpotVerifier(LogVerifier[SpotState, None]):
         inputs = adapter(EstimateInputs).validate_python(body["estimate_inputs"])
         cap = Money(body["request"]["max_cost"])
         left = None if body["budget_remaining"] is None else Money(body["budget_remaining"])
+        # Another release's rule of estimates is not here: its estimate stands.
+        estimate = (
+            self._estimate(body, inputs)
+            if inputs.estimator == ESTIMATOR
+            else adapter(Estimate).validate_python(body["decision"]["estimate"])
+        )
+        return {
+            **body,
+            "decision": to_jsonable_python(
+                decide(estimate, cap, left, len(self.state.jobs), body["jobs"])
+            ),
+            "held": str(reserved_amount(cap, left)),
+            "first": first_slot(self._clock, self.state.slot, body["ready_at"]),
+        }
+
+    def _estimate(self, body: Mapping[str, Any], inputs: EstimateInputs) -> Estimate:
         terms = replace(
             adapter(SpotJobSpec).validate_python(body["terms"]),
             deadline=inputs.deadline,
             hard_factor=inputs.hard_factor,
         )
-        estimate = estimate_of(
+        return estimate_of(
             terms,
             inputs.first,
             inputs.slot,
@@ -89,14 +107,6 @@ class SpotVerifier(LogVerifier[SpotState, None]):
             body["unit_price"],
             Money("Infinity") if inputs.max_cost is None else inputs.max_cost,
         )
-        return {
-            **body,
-            "decision": to_jsonable_python(
-                decide(estimate, cap, left, len(self.state.jobs), body["jobs"])
-            ),
-            "held": str(reserved_amount(cap, left)),
-            "first": first_slot(self._clock, self.state.slot, body["ready_at"]),
-        }
 
     def _slot_began(self, event: ZoneEvent) -> Body | None:
         slot = event.body["slot"]

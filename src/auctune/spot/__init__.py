@@ -27,7 +27,7 @@ from auctune.spot.policy import (
     SpotOutcome,
 )
 from auctune.spot.pool import default_pool
-from auctune.spot.terms import least_utility, value_at_deadline, value_of_finish
+from auctune.spot.value import least_utility, value_at_deadline, value_of_finish
 
 __all__ = [
     "IDLE",

@@ -1,42 +1,39 @@
-"""The offline optimum of one job in a known market: exact, and bounded on a grid of work."""
+"""The offline optimum of one job in a known market: exact, and bounded on a grid of work.
+
+It is max Vt(Z_d) - C_d over all allocations (Kong et al., arXiv 2512.20967, eq. 9). On an exact
+work grid it is the window program from slot 0 to the deadline with true prices. Where there is
+none, Pareto labels of (work, cost) find it, pruned by the same program on a grid that rounds work
+up, which bounds from above, and by what the one that rounds down attains.
+
+Slots are paid whole and what is left at the deadline by the fraction. So the optimum may leave a
+little work on purpose: it costs less there than in a slot. Policies that keep the deadline cannot,
+and their yardstick is the optimum `on_time`.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
-from auctune.spot.job import SpotJob
-from auctune.spot.market import SpotMarket
-from auctune.spot.play import settle
-from auctune.spot.policy import SpotAllocation, SpotOutcome
-from auctune.spot.terms import (
-    MOST_STEPS,
+from auctune.spot.account import (
     TOLERANCE,
     JobConstants,
-    WorkGrid,
     can_be_held,
-    exact_grid,
     job_constants,
     num_states,
     on_demand_of,
     remaining_work,
-    rounded_grid,
-    steps_in_memory,
-    terminal_value,
     work_of,
 )
+from auctune.spot.grid import MOST_STEPS, WorkGrid, exact_grid, rounded_grid, steps_in_memory
+from auctune.spot.job import SpotJob
+from auctune.spot.market import SpotMarket
+from auctune.spot.play import settle
+from auctune.spot.policy import SpotAllocation, SpotOutcome
+from auctune.spot.value import least_utility, terminal_value
 from auctune.spot.window.program import WindowScratch, fill_window, follow, make_scratch
 from auctune.spot.window.table import fill_costs, split_of, units_done
-
-# The offline optimum without a work grid: Pareto labels of (work, cost).
-#
-# After each slot, and for each state n held in it, the labels are the attainable pairs of work
-# done (at most L) and cost that no other pair of the same n beats in both. More work is never
-# worse, since Vt rises with Z. A label falls as soon as its cost and the bound on what can still
-# come are below what is known to be attainable. The bound is the value table of a grid that rounds
-# work up.
-
 
 # Differences of utility below this share of the value are rounding.
 SLACK = 1e-12
@@ -58,7 +55,14 @@ class _Front:
 
 
 class Labels:
-    """Labels of one job in one market."""
+    """Pareto labels of (work, cost), of one job in one market.
+
+    After each slot, and for each state n held in it, the labels are the attainable pairs of work
+    done (at most L) and cost that no other pair of the same n beats in both. More work is never
+    worse, since Vt rises with Z. A label falls as soon as its cost and the bound on what can still
+    come are below what is known to be attainable. The bound is the value table of a grid that
+    rounds work up.
+    """
 
     def __init__(self, terms: JobConstants, market: SpotMarket, bounds: Floats, high: int) -> None:
         """Prepare.
@@ -175,13 +179,6 @@ def _pareto(front: _Front) -> _Front:
     )
 
 
-# The offline optimum of a job: max Vt(Z_d) - C_d over all allocations (Kong et al., eq. 9).
-#
-# On an exact work grid it is the window program from slot 0 to the deadline with true prices.
-# Where there is none, Pareto labels of (work, cost) find it (`auctune.spot.offline`),
-# pruned by the same program on a grid that rounds work up, which bounds from above, and by what
-# the one that rounds down attains.
-
 # Of a bound: finer than that of plans, since it is made once a job and prunes labels.
 BOUND_STEPS = 4_000
 
@@ -202,21 +199,38 @@ class OfflineOptimum:
         return self.outcome.utility
 
 
-def offline_optimum(job: SpotJob, market: SpotMarket) -> OfflineOptimum:
+def offline_optimum(job: SpotJob, market: SpotMarket, *, on_time: bool = False) -> OfflineOptimum:
     """Return the best allocations of a job in a known market, exactly.
 
     Args:
         job: what to run.
         market: slot 0 is the job's first; at least `job.deadline` slots.
+        on_time: the best of those that are done by the deadline, if any are.
 
     Raises:
         InputError: if the market is too short, or the tables would take too much memory.
     """
     market = market.between(0, job.deadline)
+    if on_time:
+        plan = _best_plan(_worthless_late(job, market), market)
+        outcome = settle(job, market, plan)
+        if outcome.ending_cost == 0.0:
+            return OfflineOptimum(outcome)
+    return OfflineOptimum(settle(job, market, _best_plan(job, market)))
+
+
+def _best_plan(job: SpotJob, market: SpotMarket) -> Sequence[SpotAllocation]:
     grid = _exact_grid(job)
     if grid is not None:
-        return OfflineOptimum(settle(job, market, Program(job, market, grid).plan()))
-    return best_by_labels(job, market)
+        return Program(job, market, grid).plan()
+    return best_by_labels(job, market).outcome.allocations
+
+
+def _worthless_late(job: SpotJob, market: SpotMarket) -> SpotJob:
+    """Return the job with a value that no cost outweighs, and which is lost right after d."""
+    price = float(market.price.max(initial=0.0))
+    stake = -least_utility(job, price, market.on_demand_price)
+    return replace(job, hard_factor=1.0, value=job.value + stake)
 
 
 def best_by_labels(job: SpotJob, market: SpotMarket) -> OfflineOptimum:

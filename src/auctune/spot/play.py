@@ -1,34 +1,18 @@
 """One job, one policy, one market: the reference for whatever is faster.
 
 The policy is asked before each slot of 0..d-1 until the work is done; its answer is held against
-(5b) to (5e), paid and worked off. What is left at d ends as `auctune.spot.terms` says.
+(5b) to (5e), paid and worked off. What is left at d ends as `auctune.spot.value` says.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
-
+from auctune.spot.account import HeldInstances, JobConstants, job_constants, remaining_work
 from auctune.spot.forecasts.forecast import ForecastTable
 from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
-from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, SpotOutcome, check
-from auctune.spot.terms import (
-    UNCHANGED,
-    JobConstants,
-    change,
-    end_slot,
-    job_constants,
-    owed_by_on_demand,
-    remaining_work,
-    start_instances,
-    termination_cost,
-    termination_slots,
-    value_at,
-    work_while_starting,
-)
+from auctune.spot.policy import Policy, SpotAllocation, SpotObservation, SpotOutcome, check
+from auctune.spot.value import overtime_slots, value_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,77 +99,6 @@ def settle(job: SpotJob, market: SpotMarket, allocations: Sequence[SpotAllocatio
     return account.close()
 
 
-class HeldSlot(NamedTuple):
-    """A slot of held instances.
-
-    Attributes:
-        work: done in it.
-        share: of that in what they would do without overhead.
-        finish: time within it at which the rest of the work is done; 1 if it is not.
-    """
-
-    work: float
-    share: float
-    finish: float
-
-
-class HeldInstances:
-    """What a job holds from slot to slot, and what the changes cost.
-
-    Attributes:
-        last: held in the newest slot.
-        owed: slots that its instances still need to start, all together.
-    """
-
-    def __init__(self, terms: JobConstants) -> None:
-        self._terms = terms
-        self._starting = np.zeros((2, terms.n_max))
-        self.last = IDLE
-        self.owed = 0.0
-
-    def run_slot(self, allocation: SpotAllocation, rest: float = math.inf) -> HeldSlot:
-        """Hold instances for a slot that begins with `rest` of the work to do."""
-        terms, last, count = self._terms, self.last, allocation.total
-        whole = float(terms.work[UNCHANGED, count])
-        self.last = allocation
-        if not terms.by_instance:
-            row = change(count, last.total)
-            share = float(terms.share[row])
-            # The slot begins with its overhead; the work comes after it.
-            finish = min(1.0 - share + rest / whole, 1.0) if whole else 1.0
-            return HeldSlot(float(terms.work[row, count]), share, finish)
-        held = (allocation.on_demand, allocation.spot)
-        start_instances(terms, self._starting, (last.on_demand, last.spot), held)
-        work, finish = work_while_starting(terms, self._starting, held, rest)
-        self.owed = float(end_slot(self._starting, held))
-        return HeldSlot(float(work), float(work) / whole if whole else 1.0, float(finish))
-
-    def lose_spot(self, count: int) -> None:
-        """Drop the newest spot instances, which were preempted within the newest slot.
-
-        By total nothing changes: that account goes by what slots begin with.
-        """
-        if not self._terms.by_instance:
-            return
-        on_demand, spot = self.last.on_demand, self.last.spot - count
-        self.last = SpotAllocation(on_demand, spot)
-        self.owed = float(self._starting[0, :on_demand].sum() + self._starting[1, :spot].sum())
-
-    def at_deadline(self) -> tuple[int, float]:
-        """Return the on-demand GPUs that need no start after d, and work that they still owe."""
-        if not self._terms.by_instance:
-            return 0, 0.0
-        on_demand = self.last.on_demand
-        return on_demand, float(owed_by_on_demand(self._terms, self._starting, on_demand))
-
-    def overtime_starts(self) -> float:
-        """Return the slots after d that starts cost the N_max on-demand GPUs; 0 by total."""
-        terms = self._terms
-        on_demand, owed = self.at_deadline()
-        most, kept = terms.work[UNCHANGED, terms.n_max], terms.work[UNCHANGED, on_demand]
-        return float((owed + terms.start * (most - kept)) / most)
-
-
 class _Account:
     """Progress and cost of a job while it runs."""
 
@@ -232,18 +145,15 @@ class _Account:
 
     def close(self) -> SpotOutcome:
         terms = self._terms
-        rest, on_demand = remaining_work(terms, self.progress), 0
-        if rest and len(self._allocations) == terms.num_slots:
-            # The on-demand GPUs that are held go on, and those of them that start go on starting.
-            on_demand, owed = self._held.at_deadline()
-            rest += owed
-        slots = termination_slots(terms, rest, on_demand)
+        # Of a job whose last slots are idle nothing is held at the deadline.
+        on_demand = self.last.on_demand if len(self._allocations) == terms.num_slots else 0
+        slots = overtime_slots(terms, self._held.starting, self.progress, on_demand)
         finish = self._finish if self.done else terms.num_slots + slots
         return SpotOutcome(
             allocations=tuple(self._allocations),
             progress=tuple(self._by_slot),
             slot_cost=self.cost,
-            ending_cost=termination_cost(terms, rest, on_demand),
+            ending_cost=terms.on_demand_price * terms.n_max * slots,
             finish=finish,
             value=value_at(terms, finish),
         )

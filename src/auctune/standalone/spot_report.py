@@ -10,7 +10,7 @@ from auctune.engine.spot.state import SpotRunState
 from auctune.files.atomic import write_atomically
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotOutcome
-from auctune.spot.terms import value_of_finish
+from auctune.spot.value import value_of_finish
 
 
 @dataclass(frozen=True, slots=True)

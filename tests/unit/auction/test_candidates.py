@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from auctune.auction.candidates import book_cells, list_candidates, list_open
+from auctune.auction.candidates import change_use, list_candidates, list_open
 from support.kernels import plain
 
 
@@ -18,8 +18,8 @@ def points(
     return [(float(compute[n]), float(memory[n])) for n in listed]
 
 
-@pytest.mark.parametrize("book", [book_cells, plain(book_cells)], ids=["compiled", "plain"])
-def test_a_mended_list_is_a_new_list(book: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("change", [change_use, plain(change_use)], ids=["compiled", "plain"])
+def test_a_mended_list_is_a_new_list(change: Callable[..., Any]) -> None:
     rng = np.random.default_rng(31)
     longest = 0
     for _ in range(15):
@@ -42,7 +42,7 @@ def test_a_mended_list_is_a_new_list(book: Callable[..., Any]) -> None:
                 gigabytes = float(max(0, 7 - samples + rng.integers(-1, 2)))
                 sold.append((node, samples, gigabytes))
                 sign = 1
-            book(
+            change(
                 type_of,
                 nodes_of,
                 first_of,

@@ -7,7 +7,7 @@ from auctune.auction.candidates import list_candidates
 from auctune.auction.ledger import CapacityLedger
 from auctune.auction.pricing.exponential import _price
 from auctune.auction.search.cells import could_ever_run, fits
-from auctune.auction.search.covering import dual_price
+from auctune.auction.search.lower_bound import dual_price
 from auctune.auction.search.schedule_search import ScheduleSearch
 from support.kernels import plain
 from support.random_states import random_state
@@ -34,9 +34,9 @@ def test_exponential_price_runs_from_low_to_high() -> None:
 
 def test_candidates_are_the_nodes_undominated_by_use(rng: np.random.Generator) -> None:
     for _ in range(40):
-        book, _, _, _ = random_state(rng, 1, slots=3, nodes=6)
-        book.usage.compute[:] = np.round(book.usage.compute * 2) / 2  # ties
-        compute, memory = book.usage.compute[0].tolist(), book.usage.memory[0].tolist()
+        ledger, _, _, _ = random_state(rng, 1, slots=3, nodes=6)
+        ledger.usage.compute[:] = np.round(ledger.usage.compute * 2) / 2  # ties
+        compute, memory = ledger.usage.compute[0].tolist(), ledger.usage.memory[0].tolist()
         expected = [
             n
             for n in range(6)
@@ -49,8 +49,8 @@ def test_candidates_are_the_nodes_undominated_by_use(rng: np.random.Generator) -
         ]
         for function in (list_candidates, plain(list_candidates)):
             listed = np.zeros(6, dtype=np.int64)
-            usage = book.usage
-            count = function(usage.compute[0], usage.memory[0], book.capacity.nodes_of, listed)
+            usage = ledger.usage
+            count = function(usage.compute[0], usage.memory[0], ledger.capacity.nodes_of, listed)
             assert sorted(listed[:count].tolist()) == expected
 
 
@@ -73,14 +73,14 @@ def test_dual_price_is_a_lower_bound_and_tight_where_cells_divide(
 def test_could_ever_run_agrees(rng: np.random.Generator) -> None:
     answers = []
     for _ in range(40):
-        book, task, lam, phi = random_state(rng, 2)
-        search = ScheduleSearch(book, lam, phi, aggregate="max", masked=True)
+        ledger, task, lam, phi = random_state(rng, 2)
+        search = ScheduleSearch(ledger, lam, phi, aggregate="max", masked=True)
         request = search.request(task, task.arrival)._replace(work=float(rng.uniform(1, 25)))
-        answers.append(could_ever_run(book.capacity, request))
-        assert plain(could_ever_run)(book.capacity, request) == answers[-1]
+        answers.append(could_ever_run(ledger.capacity, request))
+        assert plain(could_ever_run)(ledger.capacity, request) == answers[-1]
     assert 0 < sum(answers) < 40
 
 
-def test_an_empty_book_shows_one_node_of_each_type(rng: np.random.Generator) -> None:
-    book, _, _, _ = random_state(rng, 2)
-    assert CapacityLedger(book.cluster, prune=True).usage.num_candidates.tolist() == [[1, 1]] * 5
+def test_an_empty_ledger_shows_one_node_of_each_type(rng: np.random.Generator) -> None:
+    ledger, _, _, _ = random_state(rng, 2)
+    assert CapacityLedger(ledger.cluster, prune=True).usage.num_candidates.tolist() == [[1, 1]] * 5

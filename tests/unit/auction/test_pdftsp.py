@@ -102,34 +102,6 @@ def test_checked_looks_at_room_after_it_has_chosen_and_moves_the_papers_prices()
     assert moving.pricing.lam[0, 0] > before
 
 
-@pytest.mark.parametrize("slots", [2, 5, 20])
-def test_tasks_rejected_for_room_may_be_worth_more_than_lemma_3_allows(slots: int) -> None:
-    types = {"gpu": NodeType(10.0, 100.0 * slots, (0.0,) * slots)}
-    cluster = Cluster(slots, 60.0, 0.0, types, (Node("a", "gpu"),))
-    # Both are worth 1 for each sample and GB-slot, so the lemma's rho is 1 + 1.
-    short = Task("short", 0, 0, 6.0, 1.0, Decimal(7), {"gpu": 6.0})
-    long = Task("long", 0, slots - 1, 6.0 * slots, 1.0, Decimal(7 * slots), {"gpu": 6.0})
-    printed = PdftspParams(
-        pricing="paper",
-        payment="paper",
-        capacity="checked",
-        search="printed",
-        aggregate="max",
-        alpha=7 / 6,
-        beta=7.0 * slots,
-    )
-    mechanism = Pdftsp(cluster, printed)
-    assert mechanism.offer(short, 0).admitted
-    plan = mechanism.find_plan(long, 0)
-    assert plan is not None
-    # F > 0: a sample costs 0.7, a GB-slot 0.07.
-    assert plan.cost == pytest.approx(0.7 * 6 * slots + 0.07 * slots)
-    assert plan.cost < long.bid
-    # It lacks room in slot 0 alone, and leaves the others empty.
-    assert mechanism.offer(long, 0).reason is Reason.NO_CAPACITY
-    assert (short.bid + long.bid) / short.bid == 1 + slots > 2
-
-
 def test_each_rejection_has_its_reason() -> None:
     one = replace(CLUSTER, nodes=CLUSTER.nodes[:1])
     mechanism = Pdftsp(one, SET)
@@ -184,7 +156,7 @@ def test_a_task_of_another_market_is_refused_and_changes_nothing() -> None:
     ):
         with pytest.raises(InputError, match=message):
             mechanism.offer(wrong, 0)
-    assert not mechanism.book.usage.tasks.any()
+    assert not mechanism.ledger.usage.tasks.any()
 
 
 def test_learned_ranges_wait_for_the_next_slot() -> None:
@@ -247,3 +219,10 @@ def test_prices_lie_between_low_and_high() -> None:
     assert mechanism.pricing.lam.max() == pytest.approx(0.9)
     np.testing.assert_array_less(0.1 - 1e-12, mechanism.pricing.lam)
     np.testing.assert_array_less(mechanism.pricing.phi, 0.2)
+
+
+def test_only_the_papers_prices_are_taken_at_the_dearest_cell_unless_it_is_set() -> None:
+    assert PdftspParams().chosen_aggregate == "sum"
+    assert PdftspParams(pricing="exponential").chosen_aggregate == "sum"
+    assert PdftspParams(pricing="paper").chosen_aggregate == "max"
+    assert PdftspParams(pricing="exponential", aggregate="max").chosen_aggregate == "max"

@@ -96,9 +96,9 @@ def test_liquid_has_more_workers_where_traffic_is_light() -> None:
     market = EdgeMarket(20, sites, 100, 1)
     job = replace(JOB, chunks={"one": 12})
     light, heavy = replace(job, parameter_mb=0.0), replace(job, parameter_mb=25.0)
-    assert finishes(Liquid(), light, market=market) == [0]
+    assert finishes(Liquid(weight=0.5), light, market=market) == [0]
     # A worker at another site would send a quarter of all that may cross.
-    assert finishes(Liquid(), heavy, market=market) == [2]
+    assert finishes(Liquid(weight=0.5), heavy, market=market) == [2]
 
 
 def test_with_all_weight_on_the_network_liquid_stays_on_one_site() -> None:

@@ -18,18 +18,23 @@ def plain(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 KERNELS = {
-    fill: ("cost_class_keys", "greedy_fill", "sort_cost_classes"),
+    fill: ("highest_level", "make_fill", "tier_keys", "sort_tiers"),
     problem: (
-        "sort_cost_classes",
+        "sort_tiers",
+        "make_fill",
+        "slot_problem",
         "greedy_fill",
         "pairs_by_omega",
         "printed_fill",
+        "_are_equal",
         "slot_curves",
         "fill_table",
         "read_split",
     ),
     forward: (
-        "sort_cost_classes",
+        "sort_tiers",
+        "make_fill",
+        "slot_problem",
         "greedy_fill",
         "pairs_by_omega",
         "printed_fill",

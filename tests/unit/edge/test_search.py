@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 from auctune.edge import (
-    EdgeJob,
     EdgeLedger,
-    EdgeMarket,
-    Logistic,
     PaperPrices,
     SharePrices,
-    Site,
     best_plan,
     cost_of,
     first_violation,
@@ -46,37 +42,37 @@ def draw(seed: int):  # type: ignore[no-untyped-def]
 
 
 def slot_cost(
-    question: Subproblem, row: int, trained: tuple[int, ...], server: int
+    subproblem: Subproblem, row: int, trained: tuple[int, ...], server: int
 ) -> float | None:
     """Eq. 8 for chunks [R] by the site that trains them; none where they do not fit."""
-    levels = np.searchsorted(question.level_chunks, trained)
-    room = question.levels[row].copy()
-    room[server] = question.levels_beside[row, server]
+    levels = np.searchsorted(subproblem.level_chunks, trained)
+    room = subproblem.levels[row].copy()
+    room[server] = subproblem.levels_beside[row, server]
     if np.any(levels > room):
         return None
-    workers = question.level_workers[levels]
-    crossing = question.chunk_mb * np.maximum(np.array(trained) - question.data, 0).sum()
-    crossing += question.parameter_mb * (workers.sum() - workers[server])
-    if crossing > question.room[row]:
+    workers = subproblem.level_workers[levels]
+    crossing = subproblem.chunk_mb * np.maximum(np.array(trained) - subproblem.data, 0).sum()
+    crossing += subproblem.parameter_mb * (workers.sum() - workers[server])
+    if crossing > subproblem.room[row]:
         return None
-    price = question.worker_price[row]
+    price = subproblem.worker_price[row]
     return float(
         workers @ price
-        + question.server_price[row, server]
-        + crossing * question.traffic_price[row]
+        + subproblem.server_price[row, server]
+        + crossing * subproblem.traffic_price[row]
     )
 
 
-def cheapest(question: Subproblem, row: int, chunks: int) -> float:
+def cheapest(subproblem: Subproblem, row: int, chunks: int) -> float:
     """The least cost of so many chunks in a slot, by trying all."""
-    num_sites = len(question.data)
+    num_sites = len(subproblem.data)
     splits = itertools.product(range(chunks + 1), repeat=num_sites)
     costs = (
-        slot_cost(question, row, split, server)
+        slot_cost(subproblem, row, split, server)
         for split in splits
         if sum(split) == chunks
         for server in range(num_sites)
-        if question.levels_beside[row, server] >= 0
+        if subproblem.levels_beside[row, server] >= 0
     )
     return min((cost for cost in costs if cost is not None), default=math.inf)
 
@@ -85,51 +81,34 @@ def test_slot_curves_are_close_to_the_best_and_never_below_it() -> None:
     exact = compared = 0
     for seed in range(12 if not THOROUGH else 60):
         ledger, job, pricing = draw(seed)
-        question = make_subproblem(
+        subproblem = make_subproblem(
             ledger, pricing(ledger, job.arrival), job, chunks_of(ledger, job)
         )
-        curve, _, _ = tables(question)
+        curve, _, _ = tables(subproblem)
         for chunks in range(1, min(5, job.num_chunks) + 1):
-            best = cheapest(question, 0, chunks)
+            best = cheapest(subproblem, 0, chunks)
             assert curve[0, chunks] >= best - 1e-9
             compared += math.isfinite(best)
             exact += math.isfinite(best) and curve[0, chunks] <= best + 1e-9
     assert exact >= 0.8 * compared > 0
 
 
-def test_what_algorithm_3_finds_as_printed_is_never_below_the_best_and_may_miss_it() -> None:
+def test_theorem_4_fails_as_algorithm_3_is_never_below_the_best_and_may_miss_it() -> None:
     missed = compared = 0
     for seed in range(12):
         ledger, job, pricing = draw(seed)
-        question = make_subproblem(
+        subproblem = make_subproblem(
             ledger, pricing(ledger, job.arrival), job, chunks_of(ledger, job)
         )
-        printed, _, _ = tables(question._replace(printed=True))
+        printed, _, _ = tables(subproblem._replace(printed=True))
         for chunks in range(1, min(4, job.num_chunks) + 1):
-            best = cheapest(question, 0, chunks)
+            best = cheapest(subproblem, 0, chunks)
             if math.isfinite(best) and printed[0, chunks] < math.inf:
                 compared += 1
                 missed += printed[0, chunks] > best + 1e-9
             else:
                 missed += math.isfinite(best)
     assert missed > 0 < compared
-
-
-def test_as_printed_data_stay_at_a_site_that_is_full_while_a_free_one_costs_as_much() -> None:
-    market = EdgeMarket(1, (Site("a", {"cpu": 2}), Site("b", {"cpu": 2})), 100, 1)
-    job = EdgeJob(
-        id="j",
-        arrival=0,
-        epochs=1,
-        chunks={"a": 3},
-        worker={"cpu": 1},
-        server={},
-        chunks_per_worker_slot=1,
-        parameter_mb=1,
-        utility=Logistic(100, 1),
-    )
-    assert not list(offers(EdgeLedger(market), PaperPrices(), job, 0, printed=True))
-    assert list(offers(EdgeLedger(market), PaperPrices(), job, 0))
 
 
 def plain_table(curve: Floats) -> Floats:
@@ -155,10 +134,10 @@ def test_no_kernel_is_compiled_anew_for_whole_numbers() -> None:
 def test_the_table_is_the_plain_recursion() -> None:
     for seed in range(10):
         ledger, job, pricing = draw(seed)
-        question = make_subproblem(
+        subproblem = make_subproblem(
             ledger, pricing(ledger, job.arrival), job, chunks_of(ledger, job)
         )
-        curve, _, best = tables(question)
+        curve, _, best = tables(subproblem)
         assert np.array_equal(best, plain_table(curve))
 
 
@@ -231,16 +210,16 @@ def test_a_free_market_is_used_sparingly() -> None:
 
 
 def test_a_sites_own_chunks_are_kept_for_the_slots_in_which_traffic_is_dear() -> None:
-    trained = np.array([[2, 0], [2, 0]])
+    steps, ones = np.arange(5), np.ones((2, 2))
+    subproblem = Subproblem(
+        0, ones, ones, np.array([1.0, 3.0]), np.array([4.0, 4.0]), 2.0, 1.0, steps, steps,
+        4 * np.ones((2, 2), dtype=np.int64), 4 * np.ones((2, 2), dtype=np.int64), np.array([2, 2]),
+    )  # fmt: skip
+    servers, trained = np.array([0, 0]), np.array([[2, 0], [2, 0]])
     taken = np.array([[2, 0], [0, 2]])
-    workers, chunks = np.arange(5), np.arange(5)
-    price, data = np.array([1.0, 3.0]), np.array([2, 2])
-    servers = np.array([0, 0])
-    room = np.array([4.0, 4.0])
-    spend_data(servers, trained, taken, price, room, 2.0, 1.0, workers, chunks, data)
+    spend_data(subproblem, servers, trained, taken)
     assert taken.tolist() == [[0, 2], [2, 0]]
     # Where the cheap slot has no room for them all stays as it is.
     taken = np.array([[2, 0], [0, 2]])
-    room = np.array([3.0, 4.0])
-    spend_data(servers, trained, taken, price, room, 2.0, 1.0, workers, chunks, data)
+    spend_data(subproblem._replace(room=np.array([3.0, 4.0])), servers, trained, taken)
     assert taken.tolist() == [[2, 0], [0, 2]]

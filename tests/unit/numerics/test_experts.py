@@ -26,7 +26,7 @@ from support.thorough import drawn
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("num_candidates", [1, 2, 10, 112])
 @pytest.mark.parametrize("num_rounds", [1, 7, 400])
-def test_regret_with_known_rounds_is_under_the_bound(
+def test_theorem_2_regret_with_known_rounds_is_under_the_root_of_2_k_ln_m(
     adversary: Adversary, num_candidates: int, num_rounds: int
 ) -> None:
     weights = ExponentiatedGradient(num_candidates, KnownRounds(num_rounds))

@@ -43,7 +43,7 @@ def test_kernels_are_cached_in_a_folder_named_after_their_package_and_its_source
 
 CHANGED = {
     "timeshare/rollout.py": {"timeshare", "sim"},
-    "spot/terms.py": {"spot", "sim"},
+    "spot/account.py": {"spot", "sim"},
     "auction/search/cells.py": {"auction", "sim"},
     "sim/timeshare/table_bundles.py": {"sim"},
     "numerics/arrays.py": {"auction", "spot", "edge", "timeshare", "sim"},

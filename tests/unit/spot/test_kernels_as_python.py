@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from auctune.spot import Ahap, Policy, SpotJob, default_pool, offline_optimum, play_batch
+from auctune.spot.account import job_constants
 from auctune.spot.batch import kernel as batch_kernel
 from auctune.spot.batch import play as batch_play
 from auctune.spot.policies import (
@@ -18,7 +19,6 @@ from auctune.spot.policies import (
     baselines,
     robust,
 )
-from auctune.spot.terms import job_constants
 from auctune.spot.window import expectation, limits, program, table
 from support.kernels import plain
 from support.spot_cases import perfect
@@ -119,7 +119,7 @@ def test_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     market = random_market(6, 1)
     forecasts = perfect(market)
     compiled = play_batch(pool, [JOB], [market], [forecasts])
-    for name in ("plan_windows", "decide", "run_slot"):
+    for name in ("plan_windows", "decide", "take_slot", "run_slot"):
         monkeypatch.setattr(batch_kernel, name, plain(getattr(batch_kernel, name)))
     monkeypatch.setattr(batch_play, "play_pool", plain(batch_kernel.play_pool))
     monkeypatch.setattr(expectation, "mix", plain(expectation.mix))

@@ -1,21 +1,27 @@
 """The two ways to the offline optimum, and what bounds it."""
 
 import re
+from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
 
 from auctune.domain import InputError
 from auctune.spot import (
+    InstanceStart,
     LinearScaling,
+    SpotAllocation,
     SpotJob,
     SpotMarket,
+    SpotOutcome,
     TableScaling,
     offline_bound,
     offline_optimum,
+    settle,
 )
+from auctune.spot.grid import exact_grid, rounded_grid
 from auctune.spot.offline import Program, best_by_labels
-from auctune.spot.terms import exact_grid, rounded_grid
 from auctune.spot.window.table import check_memory
 from support.spot_markets import random_market
 
@@ -54,6 +60,49 @@ def test_a_market_without_spot_is_served_on_demand() -> None:
     best = offline_optimum(job, market)
     assert [held.total for held in best.outcome.allocations] == [5, 5]
     assert best.utility == pytest.approx(10.0)
+
+
+def every_plan(job: SpotJob, market: SpotMarket) -> Iterator[SpotOutcome]:
+    """Yield what each sequence of allocations comes to."""
+    slots = [
+        [
+            SpotAllocation(on_demand, spot)
+            for on_demand in range(job.n_max + 1)
+            for spot in range(min(int(available), job.n_max - on_demand) + 1)
+        ]
+        for available in market.available[: job.deadline]
+    ]
+    for plan in product(*slots):
+        yield settle(job, market, plan)
+
+
+@pytest.mark.parametrize("start", [0.1, 0.4, 1.0])
+def test_the_optimum_on_time_is_the_best_that_keeps_the_deadline(start: float) -> None:
+    job = SpotJob(workload=3, deadline=4, n_max=2, overhead=InstanceStart(start))
+    for seed in range(8):
+        market = random_market(4, seed, most=2)
+        plans = list(every_plan(job, market))
+        on_time = [outcome.utility for outcome in plans if outcome.finish <= job.deadline]
+        best, punctual = offline_optimum(job, market), offline_optimum(job, market, on_time=True)
+        assert best.utility == pytest.approx(max(outcome.utility for outcome in plans))
+        assert punctual.outcome.finish <= job.deadline
+        assert punctual.utility == pytest.approx(max(on_time))
+
+
+def test_work_that_cannot_be_done_by_the_deadline_has_the_optimum_as_it_is() -> None:
+    job, market = SpotJob(workload=9, deadline=2, n_max=4), random_market(2, 0)
+    best = offline_optimum(job, market)
+    assert best.outcome.finish > 2
+    assert offline_optimum(job, market, on_time=True).outcome == best.outcome
+
+
+def test_a_little_work_costs_less_after_the_deadline_than_in_a_slot() -> None:
+    # 2.1 slots with the start: a third slot is paid whole, a tenth of one after the deadline.
+    job = SpotJob(workload=2, deadline=3, n_max=1, overhead=InstanceStart(0.1))
+    market = SpotMarket(np.ones(3), np.zeros(3, dtype=np.int64))
+    free, on_time = (offline_optimum(job, market, on_time=kept).outcome for kept in (False, True))
+    assert (on_time.cost, on_time.finish) == pytest.approx((3.0, 2.1))
+    assert (free.cost, free.finish) == pytest.approx((2.1, 3.1))
 
 
 def test_a_market_that_ends_before_the_deadline_is_refused() -> None:

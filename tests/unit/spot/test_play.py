@@ -19,8 +19,7 @@ from auctune.spot import (
     play,
     settle,
 )
-from auctune.spot.play import HeldInstances
-from auctune.spot.terms import job_constants
+from auctune.spot.account import HeldInstances, job_constants
 
 JOB = SpotJob(workload=8, deadline=4, n_max=4, value=40)
 MARKET = SpotMarket(np.array([0.5, 0.25, 0.5, 0.5]), np.array([2, 4, 0, 1]))

@@ -7,7 +7,8 @@ tasks on one node in one slot.
 
 from typing import Protocol
 
-from auctune.auction.baselines.charging import BidCharging, find_earliest
+from auctune.auction.baselines.charging import BidCharging
+from auctune.auction.baselines.earliest_finish import find_earliest
 from auctune.auction.ledger import empty_usage
 from auctune.auction.plan import sell_for_bid
 from auctune.domain import Cluster, Decision, EnergyForecast, Quote, Reason, Task
@@ -56,26 +57,26 @@ class GreedyAdmission(BidCharging):
         energy: EnergyForecast | None = None,
     ) -> None:
         super().__init__(cluster, energy=energy, alone=alone)
-        self._empty = empty_usage(self.book.capacity, self.book.horizon.num_rows, prune=False)
+        self._empty = empty_usage(self.ledger.capacity, self.ledger.horizon.num_rows, prune=False)
         self._vendor = vendor
 
     def offer(self, task: Task, now: int) -> Decision:
-        """Decide on one bid, and book what was promised.
+        """Decide on one bid, and allocate what was promised.
 
         Raises:
             InputError: if the task does not fit this cluster's types and horizon.
         """
-        self.book.check(task, now)
+        self.ledger.check(task, now)
         self.advance(now)
         quote = self._vendor(task) if task.quotes else None
         delay = 0 if quote is None else quote.delay
-        first = self.book.row(max(now, task.arrival) + delay)
-        cells = find_earliest(self.book, self.book.usage, task, first, alone=self._alone)
+        first = self.ledger.row(max(now, task.arrival) + delay)
+        cells = find_earliest(self.ledger, self.ledger.usage, task, first, alone=self._alone)
         if cells is None:
-            possible = find_earliest(self.book, self._empty, task, first, alone=False) is not None
+            possible = find_earliest(self.ledger, self._empty, task, first, alone=False) is not None
             reason = Reason.NO_CAPACITY if possible else Reason.NO_FEASIBLE_SCHEDULE
             return Decision(task.id, admitted=False, reason=reason)
-        return sell_for_bid(self.book, task, quote, *cells)
+        return sell_for_bid(self.ledger, task, quote, *cells)
 
 
 def make_eft(cluster: Cluster, *, energy: EnergyForecast | None = None) -> GreedyAdmission:

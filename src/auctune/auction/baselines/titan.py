@@ -13,19 +13,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from auctune.auction.baselines.charging import BidCharging, find_earliest
+from auctune.auction.baselines.charging import BidCharging
+from auctune.auction.baselines.earliest_finish import find_earliest
 from auctune.auction.baselines.greedy import random_vendor
 from auctune.auction.ledger import empty_usage
-from auctune.auction.offline.optimum import sell_in_rounds
-from auctune.auction.offline.program import (
-    Chosen,
-    Demand,
-    Room,
-    demand,
-    room_by_node,
-    room_by_type,
-    welfare_program,
-)
+from auctune.auction.offline.demand import Demand, Room, demand, room_by_node, room_by_type
+from auctune.auction.offline.program import Chosen, welfare_program
+from auctune.auction.offline.rounds import sell_in_rounds
 from auctune.domain import Cluster, Decision, EnergyForecast, InputError, Quote, Reason, Task
 from auctune.domain.checks import check_count
 from auctune.numerics.arrays import FIT, Floats
@@ -91,7 +85,7 @@ class Titan(BidCharging):
         params = params or TitanParams()
         self._vendor = random_vendor(params.seed)
         self._options = SolveOptions(params.gap, params.max_nodes, params.time_limit)
-        self._empty = empty_usage(self.book.capacity, self.book.horizon.num_rows, prune=False)
+        self._empty = empty_usage(self.ledger.capacity, self.ledger.horizon.num_rows, prune=False)
         self._exact_cells = exact_cells
 
     def offer(self, task: Task, now: int) -> Decision:
@@ -104,16 +98,16 @@ class Titan(BidCharging):
         return decision
 
     def offer_slot(self, tasks: Sequence[Task], now: int) -> list[Decision]:
-        """Decide on all bids of one slot together, and book what was promised.
+        """Decide on all bids of one slot together, and allocate what was promised.
 
         Raises:
             InputError: if a task does not fit this cluster's types and horizon.
         """
         for task in tasks:
-            self.book.check(task, now)
+            self.ledger.check(task, now)
         self.advance(now)
         quotes = {task.id: (self._vendor(task),) for task in tasks if task.quotes}
-        sold = sell_in_rounds(self.book, tasks, lambda waiting: self._weigh(waiting, now, quotes))
+        sold = sell_in_rounds(self.ledger, tasks, lambda waiting: self._weigh(waiting, now, quotes))
         return [
             sold.get(task.id) or self._reject(task, now, quotes.get(task.id, ())) for task in tasks
         ]
@@ -122,22 +116,22 @@ class Titan(BidCharging):
         self, tasks: Sequence[Task], now: int, quotes: Mapping[str, Sequence[Quote]]
     ) -> tuple[Room, list[Chosen]]:
         room = self._room(tasks)
-        found = [demand(self.book, room, task, now, quotes.get(task.id, ())) for task in tasks]
+        found = [demand(self.ledger, room, task, now, quotes.get(task.id, ())) for task in tasks]
         program = welfare_program(
-            self.book, room, [_prefer_early(one) for one in found if one is not None]
+            self.ledger, room, [_prefer_early(one) for one in found if one is not None]
         )
         solved = solve(program.program, self._options)
         return room, [] if solved.primal is None else program.chosen(solved.primal)
 
     def _room(self, tasks: Sequence[Task]) -> Room:
-        cells = sum(task.deadline + 1 - task.arrival for task in tasks) * len(self.book.node_ids)
-        return (room_by_node if cells <= self._exact_cells else room_by_type)(self.book)
+        cells = sum(task.deadline + 1 - task.arrival for task in tasks) * len(self.ledger.node_ids)
+        return (room_by_node if cells <= self._exact_cells else room_by_type)(self.ledger)
 
     def _reject(self, task: Task, now: int, quotes: Sequence[Quote]) -> Decision:
-        first = self.book.row(max(now, task.arrival) + sum(quote.delay for quote in quotes))
-        if find_earliest(self.book, self._empty, task, first, alone=False) is None:
+        first = self.ledger.row(max(now, task.arrival) + sum(quote.delay for quote in quotes))
+        if find_earliest(self.ledger, self._empty, task, first, alone=False) is None:
             reason = Reason.NO_FEASIBLE_SCHEDULE
-        elif find_earliest(self.book, self.book.usage, task, first, alone=False) is None:
+        elif find_earliest(self.ledger, self.ledger.usage, task, first, alone=False) is None:
             reason = Reason.NO_CAPACITY
         else:
             reason = Reason.UNPROFITABLE

@@ -13,13 +13,8 @@ Shapes: T slots, K node types, I tasks.
 
 import numpy as np
 
-from auctune.auction.dual.exact import (
-    CLASH,
-    TOO_MANY,
-    respond_many_types,
-    respond_one_type,
-    respond_two_types,
-)
+from auctune.auction.dual.many_types import TOO_MANY, respond_many_types
+from auctune.auction.dual.one_type import respond_one_type
 from auctune.auction.dual.problem import (
     AggregateDemand,
     Buffers,
@@ -28,6 +23,7 @@ from auctune.auction.dual.problem import (
     price_starts,
 )
 from auctune.auction.dual.relaxed import pays_relaxed, respond_relaxed
+from auctune.auction.dual.two_types import CLASH, respond_two_types
 from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.jit import kernel
 

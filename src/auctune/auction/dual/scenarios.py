@@ -24,9 +24,6 @@ from auctune.auction.dual.response import respond_task
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
-# A slot that is nearly sold out counts as this share of the fullest one.
-_LEAST_SUPPLY = 0.05
-
 
 class DemandScenarios(NamedTuple):
     """Bids that may come, in each of several equally likely scenarios."""
@@ -45,6 +42,7 @@ def descend_scenarios(
     *,
     num_rows: int,
     shares: Floats,
+    least_supply: float,
 ) -> None:
     """Move each scenario's prices towards the minimum of its dual.
 
@@ -56,11 +54,13 @@ def descend_scenarios(
         num_rows: first slots whose prices may move.
         shares: of the usual price; a step for each, by which a demand of twice the supply raises
             a price.
+        least_supply: a slot nearly sold out counts as this share of the emptiest one.
     """
     pool = scenarios.pool._replace(throughput=held_throughput(scenarios.pool, supply))
     descend(
         pool, scenarios.rows, scenarios.arrival, scenarios.weights, supply,
-        *usual_prices(pool), *_highest_prices(pool), num_rows, shares, lam, phi,
+        *usual_prices(pool), *_highest_prices(pool), num_rows, shares, least_supply,
+        lam, phi,
     )  # fmt: skip
 
 
@@ -98,6 +98,7 @@ def descend(
     highest_phi: Floats,
     num_rows: int,
     shares: Floats,
+    least_supply: float,
     lam: Floats,
     phi: Floats,
 ) -> None:
@@ -121,17 +122,23 @@ def descend(
                     throughput[r], quote_price[quotes], quote_delay[quotes], own_cost[r], costs,
                     weights[s, i], energy, lam[s], phi[s], True, buffers, samples, gigabytes,
                 )  # fmt: skip
-            _move(lam[s], num_rows, compute, samples, share * lam_unit, highest_lam)
-            _move(phi[s], num_rows, memory, gigabytes, share * phi_unit, highest_phi)
+            _move(lam[s], num_rows, compute, samples, share * lam_unit, highest_lam, least_supply)
+            _move(phi[s], num_rows, memory, gigabytes, share * phi_unit, highest_phi, least_supply)
 
 
 @kernel
 def _move(
-    prices: Floats, num_rows: int, supply: Floats, demand: Floats, unit: float, highest: Floats
+    prices: Floats,
+    num_rows: int,
+    supply: Floats,
+    demand: Floats,
+    unit: float,
+    highest: Floats,
+    least_supply: float,
 ) -> None:
     """Raise the prices of these rows by the excess demand, none below 0 or above the highest."""
     for k in range(prices.shape[1]):
-        least = _LEAST_SUPPLY * np.max(supply[:, k])
+        least = least_supply * np.max(supply[:, k])
         for t in range(num_rows):
             whole = max(supply[t, k], least)
             if whole > 0.0:

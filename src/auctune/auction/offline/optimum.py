@@ -1,92 +1,21 @@
-"""The offline optimum: the whole instance, all bids known, as one program."""
+"""The offline optimum: the whole instance, all bids known, as one program.
+
+It is what no market can reach that must answer at once, and the measure of those that do. The
+bound is the one that the search has proven, with a margin for the solver's tolerances: no
+decisions that can be carried out have more welfare, whether the search was stopped or not.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from auctune.auction.ledger import CapacityLedger
-from auctune.auction.offline.program import (
-    Chosen,
-    Room,
-    WelfareProgram,
-    demand,
-    room_by_node,
-    room_by_type,
-    welfare_program,
-)
-from auctune.auction.plan import sell_for_bid
+from auctune.auction.offline.demand import Room, demand, room_by_node, room_by_type
+from auctune.auction.offline.program import Chosen, WelfareProgram, welfare_program
+from auctune.auction.offline.rounds import sell_in_rounds
 from auctune.domain import Cluster, Decision, Reason, Task
 from auctune.domain.money import LARGEST
-from auctune.numerics.arrays import FIT, Ints
 from auctune.numerics.highs import Solved, SolveOptions, Status, solve
-
-# From what a program chose to cells on nodes, in rounds.
-#
-# A program over node types adds up the room of their nodes. What it takes is put on nodes by best
-# fit, and tasks for which no node is left are weighed once more on what room there is, and so on:
-# cells that no node has room for are no longer offered to them.
-
-
-Weigh = Callable[[Sequence[Task]], tuple[Room, list[Chosen]]]
-"""Chooses among tasks for the room that is left now."""
-
-
-def sell_in_rounds(
-    book: CapacityLedger, tasks: Sequence[Task], weigh: Weigh
-) -> dict[str, Decision]:
-    """Allocate cells to the tasks that `weigh` chooses; return their decisions by task id."""
-    sold: dict[str, Decision] = {}
-    waiting, again = list(tasks), True
-    while again:
-        room, chosen = weigh(waiting)
-        # Where nodes run short, those go first whose cells are worth most.
-        for one in sorted(chosen, key=lambda one: -float(one.task.bid) / len(one.rows)):
-            nodes = _place(book, room, one)
-            if nodes is not None:
-                sold[one.task.id] = sell_for_bid(book, one.task, one.quote, one.rows, nodes)
-        again = 0 < sum(one.task.id in sold for one in chosen) < len(chosen)
-        waiting = [task for task in waiting if task.id not in sold]
-    return sold
-
-
-def _place(book: CapacityLedger, room: Room, one: Chosen) -> Ints | None:
-    """A node for each cell; None if one has none, or if the work is done but for a tolerance."""
-    throughput = book.throughput(one.task)
-    if float(throughput[room.type_of[one.groups]].sum()) < one.task.work * (1 - FIT):
-        return None
-    if room.is_by_node:
-        has_room = book.has_room(one.rows, one.groups, throughput, one.task.memory_gb)
-        return one.groups if has_room else None
-    nodes = np.empty(len(one.rows), dtype=np.int64)
-    for place, (row, kind) in enumerate(zip(one.rows.tolist(), one.groups.tolist(), strict=True)):
-        node = _best_fit(book, row, kind, float(throughput[kind]), one.task.memory_gb)
-        if node is None:
-            return None
-        nodes[place] = node
-    return nodes
-
-
-def _best_fit(
-    book: CapacityLedger, row: int, kind: int, samples: float, memory_gb: float
-) -> int | None:
-    """Return the fullest node of a type that has room in a row (the first of equals), or None."""
-    capacity = book.capacity
-    nodes = capacity.nodes_of[capacity.first_of[kind] : capacity.first_of[kind + 1]]
-    compute = (book.usage.compute[row, nodes] + samples) / capacity.compute[kind]
-    memory = (book.usage.memory[row, nodes] + memory_gb) / capacity.memory[kind]
-    fits = (compute <= 1 + FIT) & (memory <= 1 + FIT)
-    fullness = np.where(fits, compute + memory, -np.inf)
-    best = int(fullness.argmax())
-    return int(nodes[best]) if fits[best] else None
-
-
-# The offline optimum: the whole instance, all bids known, as one program.
-#
-# It is what no market can reach that must answer at once, and the measure of those that do. The
-# bound is the one that the search has proven, with a margin for the solver's tolerances: no
-# decisions that can be carried out have more welfare, whether the search was stopped or not.
 
 _GUESS = SolveOptions(gap=1e-3, max_nodes=50)
 
@@ -138,21 +67,21 @@ def offline_optimum(
         InputError: if a task does not fit this cluster's types and horizon.
     """
     options = options or SolveOptions()
-    book = CapacityLedger(cluster, prune=False)
+    ledger = CapacityLedger(cluster, prune=False)
     for task in tasks:
-        book.check(task)
-    room = room_by_node(book)
-    demands = [demand(book, room, task, task.arrival, task.quotes) for task in tasks]
-    welfare = welfare_program(book, room, [one for one in demands if one is not None])
+        ledger.check(task)
+    room = room_by_node(ledger)
+    demands = [demand(ledger, room, task, task.arrival, task.quotes) for task in tasks]
+    welfare = welfare_program(ledger, room, [one for one in demands if one is not None])
     guess, bound_by_type = _sell_by_type(cluster, tasks, options)
-    solved = solve(welfare.program, options, start=welfare.columns(book, guess))
+    solved = solve(welfare.program, options, start=welfare.columns(ledger, guess))
     assert solved.status in (Status.OPTIMAL, Status.LIMIT), solved.status
     sold = guess
     if solved.primal is not None:
         chosen = welfare.chosen(solved.primal)
         # What fits by the solver's tolerance only is not sold.
-        sold = max(guess, sell_in_rounds(book, tasks, lambda _: (room, chosen)), key=_welfare)
-    decisions = tuple(sold.get(task.id) or _reject(book, task, room) for task in tasks)
+        sold = max(guess, sell_in_rounds(ledger, tasks, lambda _: (room, chosen)), key=_welfare)
+    decisions = tuple(sold.get(task.id) or _reject(ledger, task, room) for task in tasks)
     return OfflineOptimum(
         decisions,
         _welfare(sold),
@@ -165,28 +94,28 @@ def _sell_by_type(
     cluster: Cluster, tasks: Sequence[Task], options: SolveOptions
 ) -> tuple[dict[str, Decision], float]:
     """Return a good guess, and a first bound: the same program by node type is far smaller."""
-    book = CapacityLedger(cluster, prune=False)
+    ledger = CapacityLedger(cluster, prune=False)
     bounds: list[float] = []
     limits = replace(options, gap=max(options.gap, _GUESS.gap), max_nodes=_GUESS.max_nodes)
 
     def weigh(waiting: Sequence[Task]) -> tuple[Room, list[Chosen]]:
-        room = room_by_type(book)
-        found = [demand(book, room, task, task.arrival, task.quotes) for task in waiting]
-        welfare = welfare_program(book, room, [one for one in found if one is not None])
+        room = room_by_type(ledger)
+        found = [demand(ledger, room, task, task.arrival, task.quotes) for task in waiting]
+        welfare = welfare_program(ledger, room, [one for one in found if one is not None])
         solved = solve(welfare.program, limits)
         bounds.append(_bound(welfare, solved, limits))
         return room, [] if solved.primal is None else welfare.chosen(solved.primal)
 
-    return sell_in_rounds(book, tasks, weigh), bounds[0]
+    return sell_in_rounds(ledger, tasks, weigh), bounds[0]
 
 
 def _welfare(sold: Mapping[str, Decision]) -> float:
     return math.fsum(decision.value or 0.0 for decision in sold.values())
 
 
-def _reject(book: CapacityLedger, task: Task, room: Room) -> Decision:
+def _reject(ledger: CapacityLedger, task: Task, room: Room) -> Decision:
     """Args: room: of the market while it was empty."""
-    wanted = demand(book, room, replace(task, bid=LARGEST), task.arrival, task.quotes)
+    wanted = demand(ledger, room, replace(task, bid=LARGEST), task.arrival, task.quotes)
     # Nobody is short of room where all is planned at once: others are worth more.
     reason = Reason.NO_FEASIBLE_SCHEDULE if wanted is None else Reason.UNPROFITABLE
     return Decision(task.id, admitted=False, reason=reason)

@@ -1,4 +1,17 @@
-"""The welfare program (4) of Zheng et al. (ICPP 2024), over nodes or over node types."""
+"""The welfare program (Zheng et al., ICPP 2024, eqs. 3 and 4), over nodes or over node types.
+
+ maximize   sum over tasks i, quotes n of (b_i - q_in) y_in  -  sum over cells of e x
+ subject to sum over n of y_in                    <= 1                          (4a, 4h)
+            sum over groups g of x_igt            <= sum of y_in with start <= t (4b, 4c)
+            sum over cells of min(1, s / M_i) x   >= sum over n of y_in         (4e)
+            sum over tasks of s x / C_g           <= room for compute of (g, t) (4f)
+            sum over tasks of r x / m_g           <= room for memory of (g, t)  (4g)
+            x, y 0 or 1.
+
+There are columns x for cells in a task's window only, which is 4d. All rows and costs are of
+order 1, so that the solver's absolute tolerances are relative ones here: capacity by that of a
+node, work by the task's own, money by the greatest amount that occurs.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,192 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.auction.ledger import CapacityLedger
+from auctune.auction.offline.demand import Demand, Room
 from auctune.domain import Decision, Quote, Task
-from auctune.numerics.arrays import FIT, Bools, Floats, Ints
+from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.highs import Program
-
-# What a task may do in a program: its quotes worth considering, and its cells with room.
-#
-# Shapes: T rows of the book, N nodes, K node types, G groups of nodes. A group is one node, where
-# a program is exact, or all nodes of a type, whose room is then added up.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Room:
-    """Remaining capacity of each node, and the groups that nodes are in.
-
-    Attributes:
-        compute: [T, N] samples that fit.
-        memory: [T, N] GB that fit.
-        group_of: [N] the group of each node.
-        type_of: [G] the node type of each group.
-    """
-
-    compute: Floats
-    memory: Floats
-    group_of: Ints
-    type_of: Ints
-
-    @property
-    def num_groups(self) -> int:
-        return len(self.type_of)
-
-    @property
-    def is_by_node(self) -> bool:
-        """Return whether each node is a group of its own, in the order of nodes."""
-        return np.array_equal(self.group_of, np.arange(self.num_groups))
-
-    def fits(self, throughput: Floats, memory_gb: float) -> Bools:
-        """[T, G] whether some node of the group has room for a task ([K] samples a slot, GB)."""
-        samples = throughput[self.type_of][self.group_of]
-        fits = (samples <= self.compute) & (memory_gb <= self.memory) & (samples > 0)
-        if self.is_by_node:
-            return fits
-        grouped = np.zeros((len(fits), self.num_groups), dtype=np.bool_)
-        for group in range(self.num_groups):
-            grouped[:, group] = fits[:, self.group_of == group].any(axis=1)
-        return grouped
-
-    def totals(self) -> tuple[Floats, Floats]:
-        """[T, G] compute and memory left in each group."""
-        # A node that is full by a slack has a little less than nothing left; a lost one far less.
-        compute, memory = np.maximum(self.compute, 0), np.maximum(self.memory, 0)
-        if self.is_by_node:
-            return compute, memory
-        member = np.eye(self.num_groups)[self.group_of]
-        return compute @ member, memory @ member
-
-
-def room_by_node(book: CapacityLedger) -> Room:
-    """Return the room left, each node by itself."""
-    types = book.capacity.type_of
-    return Room(*_left(book), np.arange(len(types)), types)
-
-
-def room_by_type(book: CapacityLedger) -> Room:
-    """Return the room left, added up over the nodes of a type."""
-    types = book.capacity.type_of
-    return Room(*_left(book), types, np.arange(len(book.capacity.compute)))
-
-
-def _left(book: CapacityLedger) -> tuple[Floats, Floats]:
-    capacity, types = book.capacity, book.capacity.type_of
-    compute = capacity.compute[types] * (1 + FIT) - book.usage.compute
-    memory = capacity.memory[types] * (1 + FIT) - book.usage.memory
-    # A lost node counts as infinitely used, which a linear program cannot state.
-    lost = np.isneginf(compute)
-    compute[lost] = memory[lost] = 0.0
-    return compute, memory
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Demand:
-    """A task that could be run in the room there is; q quotes, c cells.
-
-    Attributes:
-        task: the task.
-        quotes: those worth considering; (none,) where the data need no work.
-        starts: [q] first row after the vendor's work.
-        values: [q] bid less the vendor's price, money.
-        rows, groups: [c] the cells in which it may run.
-        samples: [c] compute that it takes.
-        costs: [c] operating cost, money.
-    """
-
-    task: Task
-    quotes: tuple[Quote | None, ...]
-    starts: Ints
-    values: Floats
-    rows: Ints
-    groups: Ints
-    samples: Floats
-    costs: Floats
-
-
-def demand(
-    book: CapacityLedger, room: Room, task: Task, now: int, quotes: Sequence[Quote]
-) -> Demand | None:
-    """Return what `task` may do from slot `now` on.
-
-    Args:
-        book: the cluster.
-        room: what is left of it.
-        task: the task.
-        now: no cell before it is taken.
-        quotes: the vendors to choose from; empty if the data need no work.
-
-    Returns:
-        None if no vendor leaves time enough in the room there is, or costs less than the bid, or
-        if each cell costs as much as that leaves.
-    """
-    throughput = book.throughput(task)
-    fits = room.fits(throughput, task.memory_gb)
-    samples = np.where(fits, throughput[room.type_of], 0.0)
-    begin, last = book.row(max(now, task.arrival)), book.row(task.deadline)
-    done = np.cumsum(samples.max(axis=1)[begin : last + 1][::-1])[::-1]
-    # `done` falls: the last row from which the work can still be done is the latest start.
-    latest = begin + int(np.sum(done >= task.work * (1 - FIT))) - 1
-    chosen = _worthwhile(task, begin, latest, quotes)
-    if not chosen:
-        return None
-    starts = np.array([begin + _delay(quote) for quote in chosen], dtype=np.int64)
-    first = int(starts.min())
-    rows, groups = np.nonzero(fits[first : last + 1])
-    rows += first
-    values = np.array([float(task.bid) - _price(quote) for quote in chosen])
-    costs = book.operating_cost(task, throughput)[room.type_of[groups], rows]
-    worthwhile = costs < values.max()
-    rows, groups, costs = rows[worthwhile], groups[worthwhile], costs[worthwhile]
-    if not len(rows):
-        return None
-    return Demand(
-        task,
-        chosen,
-        starts,
-        values,
-        rows,
-        groups,
-        samples[rows, groups],
-        costs,
-    )
-
-
-def _worthwhile(
-    task: Task, begin: int, latest: int, quotes: Sequence[Quote]
-) -> tuple[Quote | None, ...]:
-    """Quotes in time and below the bid, without those that another one beats in both."""
-    if not quotes:
-        return (None,) if begin <= latest and task.bid > 0 else ()
-    by_delay = sorted(quotes, key=lambda quote: (quote.delay, quote.price))
-    kept: list[Quote] = []
-    for quote in by_delay:
-        in_time = begin + quote.delay <= latest and quote.price < task.bid
-        if in_time and (not kept or quote.price < kept[-1].price):
-            kept.append(quote)
-    return tuple(kept)
-
-
-def _delay(quote: Quote | None) -> int:
-    return 0 if quote is None else quote.delay
-
-
-def _price(quote: Quote | None) -> float:
-    return 0.0 if quote is None else float(quote.price)
-
-
-# The welfare program (Zheng et al., ICPP 2024, eqs. 3 and 4) over the tasks that are given.
-#
-#  maximize   sum over tasks i, quotes n of (b_i - q_in) y_in  -  sum over cells of e x
-#  subject to sum over n of y_in                    <= 1                          (4a, 4h)
-#             sum over groups g of x_igt            <= sum of y_in with start <= t (4b, 4c)
-#             sum over cells of min(1, s / M_i) x   >= sum over n of y_in         (4e)
-#             sum over tasks of s x / C_g           <= room for compute of (g, t) (4f)
-#             sum over tasks of r x / m_g           <= room for memory of (g, t)  (4g)
-#             x, y 0 or 1.
-#
-# There are columns x for cells in a task's window only, which is 4d. All rows and costs are of
-# order 1, so that the solver's absolute tolerances are relative ones here: capacity by that of a
-# node, work by the task's own, money by the greatest amount that occurs.
 
 _WHOLE = 0.5
 
@@ -237,7 +68,7 @@ class WelfareProgram:
             found.append(Chosen(demand.task, quote, demand.rows[kept], demand.groups[kept]))
         return found
 
-    def columns(self, book: CapacityLedger, decisions: Mapping[str, Decision]) -> Floats:
+    def columns(self, ledger: CapacityLedger, decisions: Mapping[str, Decision]) -> Floats:
         """Decisions by task id as a solution; `chosen` the other way round, for a program by node.
 
         Tasks without a decision, or with one that the program does not offer, are not admitted.
@@ -251,7 +82,7 @@ class WelfareProgram:
             if decision.schedule.vendor not in vendors:
                 continue
             cells = set(
-                zip(*map(np.ndarray.tolist, book.indices(decision.schedule.cells)), strict=True)
+                zip(*map(np.ndarray.tolist, ledger.indices(decision.schedule.cells)), strict=True)
             )
             primal[start + vendors.index(decision.schedule.vendor)] = 1.0
             for place, cell in enumerate(
@@ -261,14 +92,16 @@ class WelfareProgram:
         return primal
 
 
-def welfare_program(book: CapacityLedger, room: Room, demands: Sequence[Demand]) -> WelfareProgram:
+def welfare_program(
+    ledger: CapacityLedger, room: Room, demands: Sequence[Demand]
+) -> WelfareProgram:
     """Return the program of these tasks on this room."""
     sizes = [len(demand.quotes) + len(demand.rows) for demand in demands]
     first_column = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64)
     entries = _Entries()
     for demand, first in zip(demands, first_column[:-1].tolist(), strict=True):
         _add_task(entries, demand, first)
-    _add_capacity(entries, book, room, demands, first_column)
+    _add_capacity(entries, ledger, room, demands, first_column)
     costs = np.concatenate([np.concatenate((d.values, -d.costs)) for d in demands] or [np.zeros(0)])
     unit = float(np.abs(costs).max(initial=0.0)) or 1.0
     return WelfareProgram(
@@ -353,7 +186,7 @@ def _work_rows(demand: Demand) -> Iterator[Floats]:
 
 def _add_capacity(
     entries: _Entries,
-    book: CapacityLedger,
+    ledger: CapacityLedger,
     room: Room,
     demands: Sequence[Demand],
     first_column: Ints,
@@ -373,8 +206,8 @@ def _add_capacity(
     compute_left, memory_left = room.totals()
     types = room.type_of
     for taken, left, whole in (
-        (samples, compute_left, book.capacity.compute[types]),
-        (memory, memory_left, book.capacity.memory[types]),
+        (samples, compute_left, ledger.capacity.compute[types]),
+        (memory, memory_left, ledger.capacity.memory[types]),
     ):
         # Where all that is asked fits, there is nothing to say.
         asked = np.bincount(place, weights=taken, minlength=left.size)

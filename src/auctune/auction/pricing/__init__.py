@@ -8,12 +8,14 @@ from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.auction.pricing.evidence import BidEvidence
 from auctune.auction.pricing.exponential import ExponentialPricing
 from auctune.auction.pricing.learned import LearnedPricing
+from auctune.auction.pricing.learned_params import LearnedParams
 from auctune.auction.pricing.paper import PaperPricing
 from auctune.domain import InputError, Task
 
 __all__ = [
     "BidEvidence",
     "ExponentialPricing",
+    "LearnedParams",
     "LearnedPricing",
     "PaperPricing",
     "PriceUpdate",
@@ -23,7 +25,10 @@ __all__ = [
 
 
 def make_pricing(
-    book: CapacityLedger, params: PdftspParams, history: Sequence[Sequence[Task]]
+    book: CapacityLedger,
+    params: PdftspParams,
+    history: Sequence[Sequence[Task]],
+    learned: LearnedParams | None = None,
 ) -> Pricing:
     """Return the prices of a new market.
 
@@ -31,12 +36,13 @@ def make_pricing(
         book: its cells.
         params: which prices, and their settings.
         history: bids of earlier days, for `pricing: learned`.
+        learned: its constants.
 
     Raises:
         InputError: for the paper's prices without alpha and beta.
     """
     if params.pricing == "learned":
-        return LearnedPricing(book, history)
+        return LearnedPricing(book, history, learned)
     if params.pricing == "paper":
         if params.alpha is None or params.beta is None:
             raise InputError("alpha", "is not set", "alpha and beta, for pricing paper")

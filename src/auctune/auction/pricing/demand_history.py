@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from auctune.auction.dual.columns import TaskColumns, to_columns
-from auctune.domain import Cluster, Quote, Saved, Task
-from auctune.domain.snapshot import read_array
+from auctune.auction.pricing.learned_params import LearnedParams
+from auctune.domain import Cluster, InputError, Quote, Saved, Task
+from auctune.domain.snapshot import read_finite
 from auctune.numerics.arrays import Floats, Ints
 
 
@@ -93,12 +94,6 @@ def join(parts: Sequence[TaskColumns]) -> TaskColumns:
     return TaskColumns(**joined, first_quote=first_quote, costs=parts[0].costs)
 
 
-# Latest days from which the demand profile is fitted.
-MAX_DAYS = 7
-# Bids of one slot that are kept, a uniform sample of all that came; the rest are only counted.
-_MAX_KEPT_PER_SLOT = 200
-
-
 class DayRecord(NamedTuple):
     """Bids of a day."""
 
@@ -123,14 +118,19 @@ class DemandHistory:
         cluster: of the market.
         num_slots: of a day (D).
         recent: number of slots that count as recent.
+        params: constants.
 
     Attributes:
         now: the current slot, from the market's first one on.
         num_seen: bids of the current slot so far.
     """
 
-    def __init__(self, cluster: Cluster, num_slots: int, recent: int) -> None:
+    def __init__(
+        self, cluster: Cluster, num_slots: int, recent: int, params: LearnedParams | None = None
+    ) -> None:
+        params = params or LearnedParams()
         self._cluster = cluster
+        self._max_days, self._max_kept = params.max_days, params.max_bids_per_slot
         self._num_day = num_slots
         self._num_recent_slots = recent
         self.now = 0
@@ -148,7 +148,7 @@ class DemandHistory:
         return later
 
     def begin(self, now: int) -> list[DayRecord]:
-        """Begin slot `now`; return records of the days that have ended, of `MAX_DAYS` at most.
+        """Begin slot `now`; return records of the days that have ended, of `max_days` at most.
 
         Days of which no slot was begun are among them: they brought no bid.
         """
@@ -159,7 +159,8 @@ class DemandHistory:
         num_ended = now // self._num_day - self.now // self._num_day
         if num_ended:
             idle = _idle_day(self._cluster, self._num_day, self._num_day)
-            days = [self._close_day(num_ended), *[idle] * min(num_ended - 1, MAX_DAYS)][-MAX_DAYS:]
+            num_idle = min(num_ended - 1, self._max_days)
+            days = [self._close_day(num_ended), *[idle] * num_idle][-self._max_days :]
         self._num_past = min(self._num_day, self._num_past + now - self.now)
         self.now, self.num_seen = now, 0
         oldest = min(now - self._num_recent_slots, now - now % self._num_day)
@@ -170,12 +171,12 @@ class DemandHistory:
         """Add a bid of the current slot."""
         self.num_seen += 1
         self._counts[self._num_day + self.now % self._num_day] += 1
-        if len(self._current) < _MAX_KEPT_PER_SLOT:
+        if len(self._current) < self._max_kept:
             self._current.append(task)
             return
         # A reservoir, whose draws are the same on replay: each bid is as likely to be kept.
         drawn = _mix(self.now, self.num_seen) % self.num_seen
-        if drawn < _MAX_KEPT_PER_SLOT:
+        if drawn < self._max_kept:
             self._current[drawn] = task
 
     @property
@@ -208,13 +209,14 @@ class DemandHistory:
         }
 
     def load(self, saved: Saved) -> None:
-        self.now, self.num_seen = saved["now"], saved["num_seen"]
-        self._num_past = saved["num_past"]
-        self._counts = read_array(saved, "counts", self._counts.shape).copy()
+        counts = read_finite(saved, "counts", self._counts.shape).copy()
+        now, num_seen, num_past = (int(saved[name]) for name in ("now", "num_seen", "num_past"))
         num_types = len(self._cluster.node_types)
-        chunks = [_load_columns(chunk, num_types) for chunk in saved["chunks"]]
-        self._chunks = list(zip(saved["slots"], chunks, strict=True))
-        self._current = []
+        columns = [_load_columns(chunk, num_types) for chunk in saved["chunks"]]
+        chunks = list(zip(saved["slots"], columns, strict=True))
+        # All of it can be read: from here on nothing fails.
+        self.now, self.num_seen, self._num_past = now, num_seen, num_past
+        self._counts, self._chunks, self._current = counts, chunks, []
         if self._chunks and self._chunks[-1][0] == self.now:
             self._current = to_tasks(self._chunks.pop()[1], self._cluster)
 
@@ -237,7 +239,11 @@ class DemandHistory:
 
 
 def read_days(
-    tasks: Sequence[Task], cluster: Cluster, num_slots: int, horizon: int
+    tasks: Sequence[Task],
+    cluster: Cluster,
+    num_slots: int,
+    horizon: int,
+    params: LearnedParams | None = None,
 ) -> list[DayRecord]:
     """Return records of earlier days, without bids that no node type of this cluster can run.
 
@@ -248,13 +254,14 @@ def read_days(
         cluster: of the market to come.
         num_slots: of a day.
         horizon: slots of a market with an end; what it has less than a day is not known.
+        params: constants.
     """
     days: dict[int, list[Task]] = {}
     for task in tasks:
         if any(name in cluster.node_types for name in task.throughput):
             days.setdefault(task.arrival // num_slots, []).append(task)
     return [
-        _read_day(days[day], cluster, num_slots, horizon)
+        _read_day(days[day], cluster, num_slots, horizon, params)
         if day in days
         else _idle_day(cluster, num_slots, min(num_slots, horizon))
         for day in range(max(days, default=-1) + 1)
@@ -266,8 +273,14 @@ def _idle_day(cluster: Cluster, num_slots: int, num_known: int) -> DayRecord:
     return DayRecord(relative_columns([], cluster), slots, counts, num_known)
 
 
-def _read_day(tasks: Sequence[Task], cluster: Cluster, num_slots: int, horizon: int) -> DayRecord:
-    history = DemandHistory(cluster, num_slots, num_slots)
+def _read_day(
+    tasks: Sequence[Task],
+    cluster: Cluster,
+    num_slots: int,
+    horizon: int,
+    params: LearnedParams | None,
+) -> DayRecord:
+    history = DemandHistory(cluster, num_slots, num_slots, params)
     for task in sorted(tasks, key=lambda task: task.arrival % num_slots):
         history.begin(task.arrival % num_slots)
         history.add(task)
@@ -293,8 +306,9 @@ def load_day(saved: Saved, num_slots: int, num_types: int) -> DayRecord:
         InputError: if it is of a market with other slots of a day, or other node types.
     """
     columns = _load_columns(saved["columns"], num_types)
-    slot = read_array(saved, "slot", (columns.num_tasks,))
-    return DayRecord(columns, slot, read_array(saved, "counts", (num_slots,)), saved["num_known"])
+    slot = read_finite(saved, "slot", (columns.num_tasks,))
+    counts = read_finite(saved, "counts", (num_slots,))
+    return DayRecord(columns, slot, counts, int(saved["num_known"]))
 
 
 def _load_columns(saved: Saved, num_types: int) -> TaskColumns:
@@ -308,7 +322,15 @@ def _load_columns(saved: Saved, num_types: int) -> TaskColumns:
         "costs": columns.costs.shape,
     }
     for name in TaskColumns._fields:
-        read_array(saved, name, shapes.get(name, (num_tasks,)))
+        read_finite(saved, name, shapes.get(name, (num_tasks,)))
+    first = columns.first_quote
+    # Kernels look these up without a check.
+    if first[0] != 0 or first[-1] != num_quotes or np.any(np.diff(first) < 1):
+        raise InputError(
+            "snapshot.first_quote", "is no list of starts", f"0 to {num_quotes}, rising"
+        )
+    if np.any(columns.own_cost != -1):
+        raise InputError("snapshot.own_cost", "names costs of a task", "-1 for each")
     return columns
 
 

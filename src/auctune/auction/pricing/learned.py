@@ -15,6 +15,7 @@ with 30 binary digits, so that neither the currency nor a single absurd bid chan
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,37 +25,21 @@ from auctune.auction.horizon import Shift
 from auctune.auction.ledger import CapacityLedger
 from auctune.auction.pricing.base import PriceUpdate, Pricing
 from auctune.auction.pricing.demand_history import (
-    MAX_DAYS,
     DayRecord,
     DemandHistory,
     load_day,
     read_days,
     save_day,
 )
-from auctune.auction.pricing.forecast import (
-    ForecastParams,
-    ForecastState,
-    fit_profile,
-    forecast,
-    value_statistics,
-)
-from auctune.domain import Saved, Task
-from auctune.domain.snapshot import read_array
+from auctune.auction.pricing.demand_profile import fit_profile, known_profile, value_statistics
+from auctune.auction.pricing.forecast import ForecastState, forecast
+from auctune.auction.pricing.learned_params import LearnedParams
+from auctune.domain import InputError, Saved, Task
+from auctune.domain.snapshot import read_finite
 from auctune.numerics.arrays import Floats
 
 _DAY_SECONDS = 86_400
-# Tasks do not fill nodes to the brim: what is left in a node is too little for the next one.
-_SPARE = 0.03
-# Steps of the first update, and of the others: the prices of the slot before are close.
-_FIRST_STEPS, _STEPS = np.maximum(0.3 / np.arange(1, 101), 0.01), np.full(3, 0.05)
-# Slots ahead whose prices every update renews; every second one renews twice as many, every fourth
-# four times as many, and so on.
-_NEAR = 24
-# Fewer bids than these say nothing of a market.
-_TOO_FEW = 8
-# Moments that a forecast has samples for: with shorter slots than this leaves, several go together,
-# so that learning a day takes about as long whatever its slots.
-_MOST_MOMENTS = 144
+# Binary digits of money that prices are computed with.
 _DIGITS = 30
 
 
@@ -64,21 +49,32 @@ class LearnedPricing(Pricing):
     Args:
         book: the cells.
         history: bids of earlier days, the earliest first, each with slots from 0 on.
+        params: constants.
     """
 
-    def __init__(self, book: CapacityLedger, history: Sequence[Sequence[Task]] = ()) -> None:
+    def __init__(
+        self,
+        book: CapacityLedger,
+        history: Sequence[Sequence[Task]] = (),
+        params: LearnedParams | None = None,
+    ) -> None:
         super().__init__(book)
-        self._num_day = max(1, round(_DAY_SECONDS / book.cluster.slot_seconds))
-        self._params = _forecast_params(book, self._num_day)
+        cluster, params = book.cluster, params or LearnedParams()
+        self._num_day = max(1, round(_DAY_SECONDS / cluster.slot_seconds))
+        num_slots = min(self._num_day, book.horizon.num_slots)
+        self._constants = params
+        self._params = params.in_slots(cluster.slot_seconds, num_slots, len(book.type_names))
         horizon = self._num_day if book.horizon.rolls else book.horizon.num_slots
         days = [
-            day for bids in history for day in read_days(bids, book.cluster, self._num_day, horizon)
+            day
+            for bids in history
+            for day in read_days(bids, cluster, self._num_day, horizon, params)
         ]
-        self._days: list[DayRecord] = days[-MAX_DAYS:]
-        self._profile = fit_profile(self._days)
-        self._history = DemandHistory(book.cluster, self._num_day, self._params.recent)
+        self._days: list[DayRecord] = days[-params.max_days :]
+        self._profile = fit_profile(self._days, params)
+        self._history = DemandHistory(cluster, self._num_day, self._params.recent, params)
         # Number of bids of the current slot at which prices are updated again.
-        self._enough: float = _TOO_FEW
+        self._enough: float = params.min_bids
         # The slot of the last update; before the first one there are no prices to start from.
         self._last_update: int | None = None
         # What money is counted in: the median bid; 0 before there was one above 0.
@@ -88,12 +84,30 @@ class LearnedPricing(Pricing):
         self._lam: Floats = np.zeros(shape)
         self._phi: Floats = np.zeros(shape)
 
+    def know_day(self, tasks: Sequence[Task], *, which: bool = False) -> None:
+        """Forecast a market's only day from its own bids: a yardstick of what can be attained.
+
+        Args:
+            tasks: of the day.
+            which: whether the forecast knows each bid; if not, it knows how many come in each
+                slot, and draws them from those of the hours around it.
+        """
+        (day,) = read_days(tasks, self._book.cluster, self._num_day, self._num_day, self._constants)
+        self._profile = known_profile(day)
+        if self._profile is not None:
+            self._unit = self._profile.values.median_bid
+        self._params = replace(self._params, constants=replace(self._constants, fresh=0.0))
+        if which:
+            # Two scenarios, both of half of all bids or more: few slots bring more than 100.
+            self._params = replace(self._params, width=0, scenarios=2, samples=50)
+            self._lam, self._phi = self._lam[:2], self._phi[:2]
+
     def begin_slot(self, now: int) -> None:
         ended = self._history.begin(now)
         if ended:
-            self._days = [*self._days, *ended][-MAX_DAYS:]
-            self._profile = fit_profile(self._days)
-        self._enough = _TOO_FEW
+            self._days = [*self._days, *ended][-self._constants.max_days :]
+            self._profile = fit_profile(self._days, self._constants)
+        self._enough = self._constants.min_bids
 
     def update(self, now: int) -> PriceUpdate | None:
         """Learn from what earlier slots brought, unless the last update is recent enough."""
@@ -143,52 +157,52 @@ class LearnedPricing(Pricing):
 
     def load(self, saved: Saved) -> None:
         rows = self._book.horizon.rows
-        self._enough, self._last_update = float(saved["enough"]), saved["taught"]
-        self._unit = float(saved["unit"])
         shape = self._lam[:, rows].shape
-        self._lam[:, rows] = read_array(saved, "lam", shape)
-        self._phi[:, rows] = read_array(saved, "phi", shape)
-        self._days = [load_day(day, self._num_day, shape[2]) for day in saved["days"]]
-        self._profile = fit_profile(self._days)
+        read = {name: read_finite(saved, name, shape) for name in ("lam", "phi")}
+        for name, prices in read.items():
+            if np.any(prices < 0):
+                raise InputError(f"snapshot.{name}", "has prices below 0", "prices >= 0")
+        enough, unit = (float(read_finite(saved, name)) for name in ("enough", "unit"))
+        days = [load_day(day, self._num_day, shape[2]) for day in saved["days"]]
+        last_update = saved["taught"]
         self._history.load(saved["diary"])
+        # All of it can be read: from here on nothing fails.
+        self._enough, self._unit, self._last_update = enough, unit, last_update
+        self._lam[:, rows], self._phi[:, rows] = read["lam"], read["phi"]
+        self._days, self._profile = days, fit_profile(days, self._constants)
         self._price_between(rows.start, rows.stop)
 
     def _can_learn(self) -> bool:
         known = self._history.num_recent
         if self._profile is not None:
             known += self._profile.columns.num_tasks
-        return known >= _TOO_FEW and self._unit > 0.0
+        return known >= self._constants.min_bids and self._unit > 0.0
 
     def _learn(self) -> PriceUpdate | None:
+        """Forecast, descend from the prices of the last update, and price at the mean."""
         slot = self._history.now
         first = slot - self._book.horizon.origin
         ahead = min(self._num_day, self._book.horizon.rows.stop - first)
         if ahead <= 0 or not self._can_learn():
             return None
         now = ForecastState(slot, self._history.recent())
-        unit = value_statistics(now.recent.columns).median_bid or self._unit
         num_rows = min(ahead, self._num_rows(slot))
         expected = forecast(self._profile, now, num_rows, self._params)
         if expected is None:
             return None
+        unit = value_statistics(now.recent.columns).median_bid or self._unit
+        scenarios = expected.scenarios._replace(pool=_in_units(expected.scenarios.pool, unit))
         window = slice(first, first + ahead)
-        lam, phi = self._lam[:, window].copy(), self._phi[:, window].copy()
-        pool = _in_units(expected.scenarios.pool, unit)
-        if self._last_update is None:
-            lam[:] = usual_prices(pool)[0] * unit
-        elif self._book.horizon.rolls:
-            # Slots that entered since the last update have no price yet.
-            entered = slot - self._last_update
-            priced = max(1, min(ahead, self._book.horizon.rows.stop - entered - first))
-            lam[:, priced:], phi[:, priced:] = lam[:, priced - 1, None], phi[:, priced - 1, None]
+        lam, phi = self._prices_before(slot, window, usual_prices(scenarios.pool)[0] * unit)
         lam_in_units, phi_in_units = _coarse(lam / unit), _coarse(phi / unit)
         descend_scenarios(
             self._supply(window, unit),
-            expected.scenarios._replace(pool=pool),
+            scenarios,
             lam_in_units,
             phi_in_units,
             num_rows=num_rows,
-            shares=_FIRST_STEPS if self._last_update is None else _STEPS,
+            shares=self._constants.step_shares(is_first=self._last_update is None),
+            least_supply=self._constants.least_supply,
         )
         lam[:, :num_rows] = lam_in_units[:, :num_rows] * unit
         phi[:, :num_rows] = phi_in_units[:, :num_rows] * unit
@@ -201,6 +215,22 @@ class LearnedPricing(Pricing):
         self.apply_update(slot, update)
         return update
 
+    def _prices_before(self, slot: int, window: slice, usual: float) -> tuple[Floats, Floats]:
+        """Return copies of the scenarios' prices of a window, as the last update left them.
+
+        Before the first one a sample costs `usual` everywhere. Slots that have entered a rolling
+        window since then have no price yet: they get that of the last one which has.
+        """
+        lam, phi = self._lam[:, window].copy(), self._phi[:, window].copy()
+        if self._last_update is None:
+            lam[:] = usual
+        elif self._book.horizon.rolls:
+            entered = slot - self._last_update
+            last = self._book.horizon.rows.stop - entered - window.start
+            priced = max(1, min(lam.shape[1], last))
+            lam[:, priced:], phi[:, priced:] = lam[:, priced - 1, None], phi[:, priced - 1, None]
+        return lam, phi
+
     def _num_rows(self, slot: int) -> int:
         """Return how many slots ahead prices are renewed: always a few, seldom all of them."""
         if self._last_update is None:
@@ -209,7 +239,7 @@ class LearnedPricing(Pricing):
         # The highest bit that changed: of slots one by one each bit changes half as often as the
         # one before it, and a slot that was left out makes up for what it would have renewed.
         changed = (slot // grid) ^ (self._last_update // grid)
-        return (_NEAR * grid) << max(0, changed.bit_length() - 1)
+        return (self._constants.near_slots * grid) << max(0, changed.bit_length() - 1)
 
     def _price_between(self, first: int, last: int) -> None:
         """Price the rows [first, last) at the mean of the scenarios."""
@@ -239,25 +269,9 @@ class LearnedPricing(Pricing):
             of_type = used[:, nodes]
             # A lost node is used without end: it has nothing left, and nothing to spare.
             left = np.maximum(0.0, most - of_type).sum(axis=1)
-            spare = _SPARE * most * np.isfinite(of_type).sum(axis=1)
+            spare = self._constants.spare * most * np.isfinite(of_type).sum(axis=1)
             free[:, k] = np.maximum(0.0, left - spare)
         return free
-
-
-def _forecast_params(book: CapacityLedger, num_day: int) -> ForecastParams:
-    hour = max(1.0, 3600 / book.cluster.slot_seconds)
-    # Answers of tasks that several types can run take longer.
-    scenarios, samples, recent = (8, 5, 2) if len(book.type_names) == 1 else (6, 4, 1)
-    return ForecastParams(
-        recent=max(1, round(6 * hour)),
-        half_life=4 * hour,
-        fresh=0.5,
-        fading=3 * hour,
-        scenarios=scenarios,
-        samples=samples,
-        recent_samples=recent,
-        grid=max(1, round(min(num_day, book.horizon.num_slots) / _MOST_MOMENTS)),
-    )
 
 
 def _in_units(columns: TaskColumns, unit: float) -> TaskColumns:

@@ -1,406 +1,86 @@
-"""Cheapest cells, one a slot, that do the work: for one node type, and for several."""
+"""The least-cost cells, one a slot, that do the work: the covering problem of a vendor's window.
+
+Weights of cells are in `scratch.weight`; those of this module add up each cell's own prices.
+"""
 
 import numpy as np
 
-from auctune.auction.search.cells import lowest_node
+from auctune.auction.search.lower_bound import dual_price
+from auctune.auction.search.one_type import cheapest_slots
 from auctune.auction.search.problem import (
     FOUND,
-    NEED_MORE_LABELS,
     NOT_FOUND,
+    SLACK,
     UNITS_NEEDED,
     Search,
     Thresholds,
     Window,
 )
-from auctune.numerics.arrays import TIE, Floats, Ints
+from auctune.auction.search.several_types import cover
+from auctune.auction.search.total_order import consider
+from auctune.numerics.arrays import Ints
 from auctune.numerics.jit import kernel
 
-# A lower bound on the least-cost schedule under fixed thresholds, from Lagrangian duality.
-#
-# The problem, with w_jk the cost of a cell of type k in slot j and s_k its samples (in units):
-#  min sum w_jk x_jk   s.t.  sum s_k x_jk >= M,  sum_k x_jk <= 1 in each slot j,  x binary.
-# With a price mu >= 0 a unit of work,
-#  g(mu) = mu * M - sum_j max(0, max_k (mu * s_k - w_jk))
-# is a lower bound for every mu, concave and piecewise linear. Its maximum is found exactly by
-# intersecting the lines at two points on either side of it.
 
-
-MAX_STEPS = 200
+@kernel
+def only_type(units: Ints) -> int:
+    """Return the one type that can run the task; -1 if there are several."""
+    found = -1
+    for k in range(len(units)):
+        if units[k] > 0:
+            if found >= 0:
+                return -1
+            found = k
+    return found
 
 
 @kernel
-def dual_price(
-    weight: Floats, samples: Ints, needed: int, first: int, last: int, guess: float, limit: float
-) -> tuple[float, float, float]:
-    """Maximize g over the slots j in [first, last).
-
-    Args:
-        weight: [W * K] w_jk at j * K + k; infinite where there is no cell.
-        samples: [K] s_k in units.
-        needed: M in units.
-        guess: a mu to start from; any will do.
-        limit: stop as soon as g is above it.
-
-    Returns:
-        mu (money a unit), g(mu), and the cost of a feasible choice of cells found on the way;
-        all infinite if the slots cannot hold the work.
-    """
-    low_units, low_cost = 0, 0.0
-    high_units, high_cost = _everything(weight, samples, first, last)
-    if high_units < needed:
-        return np.inf, np.inf, np.inf
-    feasible = high_cost
-    mu, bound = guess, 0.0
-    # Each step finds a new line of g or stops; the count only guards against rounding.
-    for step in range(MAX_STEPS):
-        if step > 0:
-            mu = (high_cost - low_cost) / float(high_units - low_units)
-        units, cost = _best_reply(weight, samples, first, last, mu)
-        bound = cost + mu * float(needed - units)
-        if units >= needed:
-            feasible = min(feasible, cost)
-        if bound > limit:
-            break
-        meeting = low_cost + mu * float(needed - low_units)
-        if step > 0 and (
-            units in (low_units, high_units) or bound >= meeting - 1e-13 * abs(meeting)
-        ):
-            break
-        if units >= needed:
-            high_units, high_cost = units, cost
-        else:
-            low_units, low_cost = units, cost
-    return mu, bound, feasible
-
-
-@kernel
-def _everything(weight: Floats, samples: Ints, first: int, last: int) -> tuple[int, float]:
-    """Units and cost with the most productive cell of every slot: the reply to a huge mu."""
-    num_types = len(samples)
-    units, cost = 0, 0.0
-    for j in range(first, last):
-        most, least = 0, 0.0
-        for k in range(num_types):
-            w, s = weight[j * num_types + k], samples[k]
-            if w < np.inf and (s > most or (s == most and w < least)):
-                most, least = s, w
-        units += most
-        cost += least
-    return units, cost
-
-
-@kernel
-def _best_reply(
-    weight: Floats, samples: Ints, first: int, last: int, mu: float
-) -> tuple[int, float]:
-    num_types = len(samples)
-    units, cost = 0, 0.0
-    for j in range(first, last):
-        gain, which = 0.0, -1
-        for k in range(num_types):
-            g = mu * float(samples[k]) - weight[j * num_types + k]
-            if g > gain:
-                gain, which = g, k
-        if which >= 0:
-            units += samples[which]
-            cost += weight[j * num_types + which]
-    return units, cost
-
-
-@kernel
-def fill_rest(
-    weight: Floats, samples: Ints, first: int, last: int, mu: float, rest: Floats
-) -> None:
-    """rest[j]: the most that the slots j.. can still gain at mu."""
-    num_types = len(samples)
-    rest[last] = 0.0
-    for j in range(last - 1, first - 1, -1):
-        gain = 0.0
-        for k in range(num_types):
-            gain = max(gain, mu * float(samples[k]) - weight[j * num_types + k])
-        rest[j] = rest[j + 1] + gain
-
-
-# The least-cost slots where one node type runs the task: the m cheapest.
-#
-# With weights w_j of the slots that have a cell, and m = ceil(M / s) cells needed, every feasible
-# schedule holds at least m cells, and weights are not negative, so the m least weights are best.
-
-
-@kernel
-def cheapest_slots(search: Search, window: Window, k: int, m: int) -> float:
-    """Leave the m slots j of least weight of type k in `scratch.heap_slot[:m]`, in slot order.
-
-    Equal weights: the earlier slot, which is also the earlier finish and the lexicographically
-    first list. Infinite weights are no cells.
-
-    Returns:
-        The sum of their weights; infinite if there are fewer than m.
-    """
-    num_types = len(search.units)
-    weight, key = search.scratch.weight, search.scratch.heap_key
-    size = 0
+def weigh_sum(search: Search, window: Window) -> None:
+    """Weight of a cell: e + lam * s + phi * r, of the cheapest one of its type and slot."""
+    entries, request, num_types = search.entries, search.request, len(search.units)
+    start, weight = entries.start, search.scratch.weight
     for j in range(window.first, window.last):
-        w = weight[j * num_types + k]
-        if w == np.inf:
-            continue
-        if size < m:
-            size += 1
-            _sift_up(key, size - 1, w)
-        elif w < key[0]:
-            _sift_down(key, size, w)
-    if size < m:
-        return np.inf
-    return _take_earliest(search, window, k, m)
-
-
-@kernel
-def _take_earliest(search: Search, window: Window, k: int, m: int) -> float:
-    """Choose among slots whose weights are the heap's root but for rounding: the earlier ones."""
-    num_types = len(search.units)
-    weight, key = search.scratch.weight, search.scratch.heap_key
-    low, high = key[0] * (1.0 - TIE), key[0] * (1.0 + TIE)
-    num_tied = 0
-    for i in range(m):
-        if key[i] >= low:
-            num_tied += 1
-    total, count = 0.0, 0
-    for j in range(window.first, window.last):
-        w = weight[j * num_types + k]
-        if w >= low:
-            if w > high or num_tied == 0:
-                continue
-            num_tied -= 1
-        search.scratch.heap_slot[count] = j
-        total += w
-        count += 1
-    return total
-
-
-@kernel
-def _sift_up(key: Floats, place: int, w: float) -> None:
-    """Put w into the heap whose root is the greatest."""
-    while place > 0:
-        parent = (place - 1) // 2
-        if key[parent] >= w:
-            break
-        key[place] = key[parent]
-        place = parent
-    key[place] = w
-
-
-@kernel
-def _sift_down(key: Floats, size: int, w: float) -> None:
-    """Replace the root by w."""
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and key[right] > key[child]:
-            child = right
-        if key[child] <= w:
-            break
-        key[place] = key[child]
-        place = child
-    key[place] = w
-
-
-# The least-cost schedule over several node types under fixed thresholds, exactly.
-#
-# Labels are partial schedules (units done, cost, number of cells), extended slot by slot. A label
-# goes when another one has done at least as much for less, or for the same with an earlier place
-# in the tie order; and when even the dual bound on what it still needs takes it past the best
-# schedule known. Units are whole numbers, so sums of equal cells are equal in any order.
-#
-# What is left is small: the gap between the dual bound and the optimum is at most about one cell's
-# cost, and only labels within that gap live.
-
-
-@kernel
-def cover(search: Search, window: Window, reach: Thresholds, limit: float) -> tuple[int, int]:
-    """Find the best cells for the weights in `scratch`.
-
-    Args:
-        reach: thresholds that the weights were made under, for the tie order.
-        limit: a schedule that costs more is of no use.
-
-    Returns:
-        Status, and the number of cells left in scratch.cell_slots and scratch.cell_types.
-    """
-    weight, rest = search.scratch.weight, search.scratch.rest
-    samples, needed = search.units, UNITS_NEEDED
-    first, last = window.first, window.last
-    last_mu = search.scratch.mu
-    mu, bound, feasible = dual_price(weight, samples, needed, first, last, last_mu[0], limit)
-    if bound == np.inf:
-        return NOT_FOUND, 0
-    last_mu[0] = mu
-    if bound > limit:
-        return NOT_FOUND, 0
-    slack = 1e-11 * abs(bound)
-    fill_rest(weight, samples, first, last, mu, rest)
-    noise = 1e-14 * rest[first]
-    limit = min(limit, feasible) + slack + 1000.0 * noise
-    labels = search.labels
-    units, cost, num_cells = labels.units, labels.cost, labels.num_cells
-    parent, at_of = labels.parent, labels.at
-    current, shifted, merged = labels.current, labels.shifted, labels.merged
-    num_types = len(samples)
-    units[0], cost[0], num_cells[0], parent[0], at_of[0] = 0, 0.0, 0, -1, -1
-    current[0] = 0
-    size, used, done = 1, 1, -1
-    for j in range(first, last):
-        if used + size * num_types + 1 > len(cost):
-            return NEED_MORE_LABELS, 0
-        # A label that has done u units may still become best if its cost is at most
-        # limit - mu * (needed - u) + rest.
-        allowance = limit - mu * float(needed) + rest[j + 1]
-        old_size, size = size, _keep_hopeful(units, cost, current, size, mu, allowance, merged)
         for k in range(num_types):
             at = j * num_types + k
-            w = weight[at]
-            if w == np.inf:
-                continue
-            num_shifted = 0
-            for i in range(old_size):
-                label = current[i]
-                new_units, new_cost = units[label] + samples[k], cost[label] + w
-                if new_units < needed:
-                    if new_cost - mu * float(new_units) > allowance:
-                        continue
-                elif new_cost > limit:
-                    continue
-                units[used], cost[used], parent[used], at_of[used] = new_units, new_cost, label, at
-                num_cells[used] = num_cells[label] + 1
-                if new_units < needed:
-                    shifted[num_shifted] = used
-                    num_shifted += 1
-                    used += 1
-                elif done < 0 or _better_done(search, window, reach, used, done):
-                    done = used
-                    used += 1
-                    limit = min(limit, cost[done] * (1.0 + TIE) + noise)
-            if num_shifted:
-                size = _merge(search, window, reach, size, num_shifted)
-        if done >= 0:
-            # From here on a schedule ends later: one that ties with the best loses.
-            limit = min(limit, cost[done] * (1.0 - TIE) + noise)
-        current[:size] = merged[:size]
-        if size == 0:
-            break
-    if done < 0:
-        return NOT_FOUND, 0
-    return FOUND, _write_cells(search, window, done)
+            least = np.inf
+            for i in range(start[at], start[at + 1]):
+                price = entries.lam[i] * request.throughput[k] + entries.phi[i] * request.memory_gb
+                least = min(least, price)
+            weight[at] = least + request.operating_cost[k, window.origin + j]
 
 
 @kernel
-def _keep_hopeful(
-    units: Ints,
-    cost: Floats,
-    current: Ints,
-    size: int,
-    mu: float,
-    allowance: float,
-    merged: Ints,
-) -> int:
-    """Copy the labels whose cost less mu * units is within the allowance: they may still win."""
-    kept = 0
-    for i in range(size):
-        label = current[i]
-        if cost[label] - mu * float(units[label]) <= allowance:
-            merged[kept] = label
-            kept += 1
-    return kept
+def least_weight(search: Search, window: Window) -> float:
+    """Return a lower bound on the weight of any schedule in the window, infinite if none fits."""
+    k = only_type(search.units)
+    if k >= 0:
+        return cheapest_slots(search, window, k, -(-UNITS_NEEDED // search.units[k]))
+    weight, first, last = search.scratch.weight, window.first, window.last
+    return dual_price(weight, search.units, UNITS_NEEDED, first, last, 0.0, np.inf)[1]
 
 
 @kernel
-def _merge(search: Search, window: Window, reach: Thresholds, size: int, num_shifted: int) -> int:
-    """Merge `shifted` into `merged[:size]`, both by falling units, dropping dominated labels."""
-    labels = search.labels
-    units, cost, num_cells = labels.units, labels.cost, labels.num_cells
-    shifted, merged = labels.shifted, labels.merged
-    # Merge from the back into the free end, then sweep forward.
-    total = size + num_shifted
-    i, j = size - 1, num_shifted - 1
-    for place in range(total - 1, -1, -1):
-        if j < 0:
-            break
-        if i >= 0 and units[merged[i]] <= units[shifted[j]]:
-            merged[place] = merged[i]
-            i -= 1
-        else:
-            merged[place] = shifted[j]
-            j -= 1
-    kept = 0
-    for place in range(total):
-        label = merged[place]
-        dominated = False
-        while kept and not dominated:
-            other = merged[kept - 1]
-            # `other` has done at least as much. It stays if it has done more or is better.
-            difference = cost[label] - cost[other]
-            if abs(difference) > TIE * max(cost[label], cost[other]):
-                better = difference < 0.0
-            elif num_cells[label] != num_cells[other]:
-                better = num_cells[label] < num_cells[other]
-            else:
-                better = _lists_before(search, window, reach, label, other)
-            dominated = not better
-            if dominated or units[other] > units[label]:
-                break
-            kept -= 1
-        if not dominated:
-            merged[kept] = label
-            kept += 1
-    return kept
+def search_weights(search: Search, window: Window, reach: Thresholds) -> int:
+    """Find the best schedule with the window's vendor; keep it if it is the best of all.
 
+    Args:
+        reach: thresholds that the weights were made under.
 
-@kernel
-def _better_done(search: Search, window: Window, reach: Thresholds, new: int, done: int) -> bool:
-    """Return whether the complete label `new` precedes the complete label `done`."""
-    labels = search.labels
-    cost, incumbent = labels.cost[new], labels.cost[done]
-    if abs(cost - incumbent) > TIE * max(cost, incumbent):
-        return bool(cost < incumbent)
-    num_types = len(search.units)
-    finish, best_finish = labels.at[new] // num_types, labels.at[done] // num_types
-    if finish != best_finish:
-        return bool(finish < best_finish)
-    if labels.num_cells[new] != labels.num_cells[done]:
-        return bool(labels.num_cells[new] < labels.num_cells[done])
-    return _lists_before(search, window, reach, new, done)
-
-
-@kernel
-def _lists_before(search: Search, window: Window, reach: Thresholds, a: int, b: int) -> bool:
-    """Whether the list of (slot, node) of `a` comes before that of `b`, of the same length."""
-    at_of, parent = search.labels.at, search.labels.parent
-    num_types = len(search.units)
-    at_a, at_b = -1, -1
-    # From the last cells to the first: the last difference met is the first of the lists.
-    while a != b:
-        if at_of[a] != at_of[b]:
-            at_a, at_b = at_of[a], at_of[b]
-        a, b = parent[a], parent[b]
-    slot_a, slot_b = at_a // num_types, at_b // num_types
-    if slot_a != slot_b:
-        return bool(slot_a < slot_b)
-    t = window.origin + slot_a
-    node_a = lowest_node(search.cells, search.rule, search.request, reach, t, at_a % num_types)
-    return node_a < lowest_node(
-        search.cells, search.rule, search.request, reach, t, at_b % num_types
-    )
-
-
-@kernel
-def _write_cells(search: Search, window: Window, label: int) -> int:
-    labels, scratch = search.labels, search.scratch
-    num_types = len(search.units)
-    num_cells = int(labels.num_cells[label])
-    for i in range(num_cells - 1, -1, -1):
-        scratch.cell_slots[i] = window.origin + labels.at[label] // num_types
-        scratch.cell_types[i] = labels.at[label] % num_types
-        label = labels.parent[label]
-    return num_cells
+    Returns:
+        FOUND, NOT_FOUND (none costs less than the best so far) or NEED_MORE_LABELS.
+    """
+    scratch, best = search.scratch, search.best
+    limit = best.cost[0] * (1.0 + SLACK) - search.request.quote_price[window.quote]
+    k = only_type(search.units)
+    if k < 0:
+        status, num_cells = cover(search, window, reach, limit)
+        if status != FOUND:
+            return status
+    else:
+        num_cells = -(-UNITS_NEEDED // search.units[k])
+        cost = cheapest_slots(search, window, k, num_cells)
+        if cost == np.inf or cost > limit:
+            return NOT_FOUND
+        scratch.cell_types[:num_cells] = k
+    consider(search, reach, num_cells, window.quote)
+    return FOUND

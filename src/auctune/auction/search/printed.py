@@ -15,9 +15,10 @@ a slot, others rounded down.
 
 import numpy as np
 
-from auctune.auction.search.cells import keep_if_best, lowest_node
+from auctune.auction.search.cells import lowest_node
+from auctune.auction.search.covering import only_type
 from auctune.auction.search.problem import UNITS_NEEDED, Search, Thresholds, Window
-from auctune.auction.search.thresholds import only_type
+from auctune.auction.search.total_order import keep_if_best
 from auctune.numerics.jit import kernel
 
 _PER_CELL = 16

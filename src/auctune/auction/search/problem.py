@@ -1,7 +1,7 @@
 """What the kernels of the schedule search read and write.
 
 Shapes: T slots, N nodes, K node types, V vendors, W = T slots of a window at most. `j` is a slot
-counted from the window's first one. Slots are rows of the book throughout.
+counted from the window's first one. Slots are rows of the ledger throughout.
 """
 
 from typing import NamedTuple
@@ -33,9 +33,10 @@ class Cells(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How schedules are priced and which cells count."""
+    """How schedules are priced, how they are searched, and which cells count."""
 
     by_max: bool  # a schedule is priced at its dearest cell; else summed by cell
+    printed: bool  # by the printed recursion, of `by_max` alone; else exactly
     masked: bool  # only cells with room; else all that could hold the task if empty
 
 
@@ -48,7 +49,6 @@ class Request(NamedTuple):
     memory_gb: float
     throughput: Floats  # [K] samples per slot, 0 where it cannot run
     operating_cost: Floats  # [K, T] money per slot
-    slots_by_cost: Ints  # [K, *] slots by rising operating cost, the earlier of equals first
     quote_price: Floats  # [V] money; one of 0 where no vendor is needed
     quote_delay: Ints  # [V] slots
 
@@ -73,20 +73,10 @@ class Best(NamedTuple):
 class Scratch(NamedTuple):
     """Buffers that a search fills and leaves."""
 
-    entry_order: Ints  # [W * N]
-    entry_at: Ints  # [W * N] j * K + k of an entry
-    levels: Floats  # [W * N]
-    phi_now: Floats  # [W * K] least phi under the current lam threshold
-    weight: Floats  # [W * K] cost of a cell under thresholds, infinite where there is none
+    weight: Floats  # [W * K] cost of a cell of (j, k), infinite where there is none
     rest: Floats  # [W + 1]
     mu: Floats  # [1] the last dual price, where the next search for one starts
-    by_cost: Ints  # [K, W] slots of the window with cells, by rising operating cost
-    num_by_cost: Ints  # [K]
-    prefix: Floats  # [K, W + 1] sums of the least operating costs
-    counts: Ints  # [3, K] cells of each type: best by counts, in reach, and being tried
-    heap_key: Floats  # [W]
-    heap_slot: Ints  # [W]
-    chosen_type: Ints  # [W] -1: no cell in this slot
+    heap: Floats  # [W] the least weights of one node type
     cell_slots: Ints  # [T]
     cell_types: Ints  # [T]
     cell_nodes: Ints  # [T]
@@ -147,8 +137,8 @@ class Memory(NamedTuple):
 def make_memory(num_slots: int, num_nodes: int, num_types: int, num_labels: int) -> Memory:
     """Room for the searches of a horizon of T slots, N nodes and K types."""
     t, size, cells = num_slots, num_slots * num_nodes, num_slots * num_types
-    num_floats = 3 * size + 2 * cells + (t + 1) + t + 1 + num_types * (t + 1) + 2
-    num_ints = (cells + 1) + 2 * size + 5 * t + num_types * (t + 5) + 3
+    num_floats = 2 * size + cells + (t + 1) + t + 1 + 2
+    num_ints = (cells + 1) + 3 * t + num_types + 3
     return Memory(
         np.zeros(num_floats),
         np.zeros(num_ints, dtype=np.int64),
@@ -166,26 +156,16 @@ def lay_out(cells: Cells, rule: Rule, request: Request, memory: Memory, num_slot
     f, i = memory.floats, memory.ints
     lam, f = f[:size], f[size:]
     phi, f = f[:size], f[size:]
-    levels, f = f[:size], f[size:]
-    phi_now, f = f[:per_type], f[per_type:]
     weight, f = f[:per_type], f[per_type:]
     rest, f = f[: t + 1], f[t + 1 :]
-    heap_key, f = f[:t], f[t:]
-    prefix, f = f[: per_type + num_types].reshape(num_types, t + 1), f[per_type + num_types :]
+    heap, f = f[:t], f[t:]
     mu, cost = f[:1], f[1:]
     # Where the search for a dual price starts must not depend on the task before.
     mu[0] = 0.0
     start, i = i[: per_type + 1], i[per_type + 1 :]
-    entry_order, i = i[:size], i[size:]
-    entry_at, i = i[:size], i[size:]
-    heap_slot, i = i[:t], i[t:]
-    chosen_type, i = i[:t], i[t:]
     cell_slots, i = i[:t], i[t:]
     cell_types, i = i[:t], i[t:]
     cell_nodes, i = i[:t], i[t:]
-    by_cost, i = i[:per_type].reshape(num_types, t), i[per_type:]
-    num_by_cost, i = i[:num_types], i[num_types:]
-    counts, i = i[: 3 * num_types].reshape(3, num_types), i[3 * num_types :]
     units, summary = i[:num_types], i[num_types:]
     for k in range(num_types):
         share = min(request.throughput[k] / request.work, 1.0)
@@ -197,25 +177,7 @@ def lay_out(cells: Cells, rule: Rule, request: Request, memory: Memory, num_slot
         request,
         units,
         Entries(start, lam, phi),
-        Scratch(
-            entry_order,
-            entry_at,
-            levels,
-            phi_now,
-            weight,
-            rest,
-            mu,
-            by_cost,
-            num_by_cost,
-            prefix,
-            counts,
-            heap_key,
-            heap_slot,
-            chosen_type,
-            cell_slots,
-            cell_types,
-            cell_nodes,
-        ),
+        Scratch(weight, rest, mu, heap, cell_slots, cell_types, cell_nodes),
         Labels(ints[0], memory.label_cost, ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]),
         Best(cost, summary, memory.best_cells[0], memory.best_cells[1]),
     )

@@ -5,16 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from auctune.auction.ledger import Capacity, CapacityLedger, Usage
-from auctune.auction.search.cells import consider, could_ever_run, gather
-from auctune.auction.search.counts import sort_slots
-from auctune.auction.search.covering import cheapest_slots, cover, dual_price
+from auctune.auction.search.cells import could_ever_run, gather
+from auctune.auction.search.covering import least_weight, search_weights, weigh_sum
 from auctune.auction.search.printed import search_printed
 from auctune.auction.search.problem import (
     FOUND,
     NEED_MORE_LABELS,
     NOT_FOUND,
     SLACK,
-    UNITS_NEEDED,
     Cells,
     Memory,
     Request,
@@ -25,7 +23,7 @@ from auctune.auction.search.problem import (
     lay_out,
     make_memory,
 )
-from auctune.auction.search.thresholds import floor_of_max, only_type, search_max, weigh_sum
+from auctune.auction.search.thresholds import search_thresholds
 from auctune.domain import Quote, Schedule, Task
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
@@ -33,7 +31,6 @@ from auctune.numerics.jit import kernel
 
 @kernel
 def find_best(
-    exact_max: bool | None,
     compute: Floats,
     memory: Floats,
     type_of: Ints,
@@ -46,6 +43,8 @@ def find_best(
     num_candidates: Ints,
     lam: Floats,
     phi: Floats,
+    by_max: bool,
+    printed: bool,
     masked: bool,
     first: int,
     last: int,
@@ -53,7 +52,6 @@ def find_best(
     memory_gb: float,
     throughput: Floats,
     operating_cost: Floats,
-    slots_by_cost: Ints,
     quote_price: Floats,
     quote_delay: Ints,
     floats: Floats,
@@ -64,11 +62,8 @@ def find_best(
 ) -> tuple[int, float, float, int, int]:
     """Leave the best schedule over all vendors in `best_cells`.
 
-    Where `exact_max` is None, schedules are priced by sums, else by maxima, and searched exactly or
-    by the printed recursion: the compiler leaves out sums or maxima, which halves its time. The
-    other arguments are the fields of
-    Capacity, Usage, lam and phi, `masked` of Rule, Request and Memory, in their order: from
-    Python, plain arrays are passed to a kernel far quicker than tuples of them.
+    The arguments are the fields of Capacity, Usage, lam and phi, Rule, Request and Memory, in their
+    order: from Python, plain arrays are passed to a kernel far quicker than tuples of them.
 
     Returns:
         FOUND, NOT_FOUND, or NEED_MORE_LABELS: then nothing was decided, try with a larger pool;
@@ -83,39 +78,35 @@ def find_best(
         memory_gb,
         throughput,
         operating_cost,
-        slots_by_cost,
         quote_price,
         quote_delay,
     )
     search = lay_out(
         Cells(capacity, usage, lam, phi),
-        Rule(exact_max is not None, masked),
+        Rule(by_max, printed, masked),
         request,
         Memory(floats, ints, label_cost, label_ints, best_cells),
         lam.shape[0],
     )
-    status = _search_vendors(search, exact_max)
+    status = _search_vendors(search)
     best = search.best
     return status, best.cost[0], best.cost[1], int(best.summary[1]), int(best.summary[2])
 
 
 @kernel
-def _search_vendors(search: Search, exact_max: bool | None) -> int:
-    request, best = search.request, search.best
+def _search_vendors(search: Search) -> int:
+    request, rule, best = search.request, search.rule, search.best
     best.cost[0] = np.inf
     origin = int(request.first + np.min(request.quote_delay))
     last = request.last + 1 - origin
     if last <= 0:
         return NOT_FOUND
-    gather(search.cells, search.rule, request, origin, search.entries)
+    gather(search.cells, rule, request, origin, search.entries)
     whole = Window(origin, 0, last, 0)
-    is_printed = False
-    if exact_max is None:
-        floor = _floor_of_sum(search, whole)
-    else:
-        is_printed = not exact_max
-        sort_slots(search, whole)
-        floor = floor_of_max(search, whole)
+    # No schedule costs less, vendors not counted. Its dearest cell is no cheaper than any of its
+    # cells, so that this holds for `max` too.
+    weigh_sum(search, whole)
+    floor = least_weight(search, whole)
     if floor == np.inf:
         return NOT_FOUND
     searched_price, searched_delay = -1.0, np.int64(0)
@@ -128,27 +119,26 @@ def _search_vendors(search: Search, exact_max: bool | None) -> int:
         if price + floor > best.cost[0] * (1.0 + SLACK):
             break
         is_behind = searched_price >= 0.0 and price > searched_price and delay >= searched_delay
-        if is_behind and not is_printed:
+        if is_behind and not rule.printed:
             continue
         if searched_price < 0.0 or delay < searched_delay:
             searched_price, searched_delay = price, delay
         window = Window(origin, int(request.first + delay - origin), last, quote)
-        if window.first >= last:
-            continue
-        if exact_max is None:
-            status = _search_sum(search, window)
-        else:
-            own_floor = floor if window.first == 0 else floor_of_max(search, window)
-            if own_floor == np.inf or price + own_floor > best.cost[0] * (1.0 + SLACK):
-                continue
-            if is_printed:
-                search_printed(search, window)
-                status = FOUND
-            else:
-                status = search_max(search, window, own_floor)
-        if status == NEED_MORE_LABELS:
+        if window.first < last and _search_window(search, window) == NEED_MORE_LABELS:
             return NEED_MORE_LABELS
     return FOUND if best.cost[0] < np.inf else NOT_FOUND
+
+
+@kernel
+def _search_window(search: Search, window: Window) -> int:
+    """Find the best schedule with the window's vendor; keep it if it is the best of all."""
+    if search.rule.printed:
+        search_printed(search, window)
+        return FOUND
+    if search.rule.by_max:
+        return search_thresholds(search, window)
+    weigh_sum(search, window)
+    return search_weights(search, window, Thresholds(np.inf, np.inf))
 
 
 @kernel
@@ -165,40 +155,6 @@ def _next_quote(prices: Floats, before: int) -> int:
     return following
 
 
-@kernel
-def _floor_of_sum(search: Search, window: Window) -> float:
-    """Return a lower bound on the cost of any schedule in the window, vendors not counted."""
-    weight = search.scratch.weight
-    weigh_sum(search, window)
-    k = only_type(search.units)
-    if k >= 0:
-        return cheapest_slots(search, window, k, -(-UNITS_NEEDED // search.units[k]))
-    return dual_price(weight, search.units, UNITS_NEEDED, window.first, window.last, 0.0, np.inf)[1]
-
-
-@kernel
-def _search_sum(search: Search, window: Window) -> int:
-    """Find the best schedule with the window's vendor; keep it if it is the best of all."""
-    request, scratch, best = search.request, search.scratch, search.best
-    reach = Thresholds(np.inf, np.inf)
-    limit = best.cost[0] * (1.0 + SLACK) - request.quote_price[window.quote]
-    weigh_sum(search, window)
-    k = only_type(search.units)
-    if k < 0:
-        status, num_cells = cover(search, window, reach, limit)
-        if status != FOUND:
-            return status
-    else:
-        num_cells = -(-UNITS_NEEDED // search.units[k])
-        cost = cheapest_slots(search, window, k, num_cells)
-        if cost == np.inf or cost > limit:
-            return NOT_FOUND
-        scratch.cell_slots[:num_cells] = window.origin + scratch.heap_slot[:num_cells]
-        scratch.cell_types[:num_cells] = k
-    consider(search, reach, num_cells, window.quote)
-    return FOUND
-
-
 _FIRST_LABELS = 4096
 
 
@@ -208,7 +164,7 @@ class BestSchedule(NamedTuple):
     Attributes:
         cost: c, money, vendor included.
         operating_cost: the part of it that running the cells costs.
-        slots, nodes: of its cells, in slot order: rows of the book, and indices.
+        slots, nodes: of its cells, in slot order: rows of the ledger, and indices.
         quote: the vendor chosen; None where none is needed.
     """
 
@@ -220,10 +176,10 @@ class BestSchedule(NamedTuple):
 
 
 class ScheduleSearch:
-    """Finds least-cost schedules in a book under given prices.
+    """Finds least-cost schedules in a ledger under given prices.
 
     Args:
-        book: the cells.
+        ledger: the cells.
         lam, phi: [T, N] prices, money per sample and per GB-slot; read at each search.
         aggregate: `max` or `sum`.
         masked: look only at cells with room for the task.
@@ -232,7 +188,7 @@ class ScheduleSearch:
 
     def __init__(
         self,
-        book: CapacityLedger,
+        ledger: CapacityLedger,
         lam: Floats,
         phi: Floats,
         *,
@@ -240,34 +196,28 @@ class ScheduleSearch:
         masked: bool,
         exact: bool = True,
     ) -> None:
-        self._book = book
-        self._cells = (*book.capacity, *book.usage, lam, phi)
-        self._exact_max = exact if aggregate == "max" else None
+        self._ledger = ledger
+        self._cells = (*ledger.capacity, *ledger.usage, lam, phi)
+        self._pricing = (aggregate == "max", not exact)
         self._masked = masked
-        num_slots, num_nodes, num_types = *lam.shape, len(book.type_names)
+        num_slots, num_nodes, num_types = *lam.shape, len(ledger.type_names)
         self._shape = (num_slots, num_nodes, num_types)
         self._num_labels = _FIRST_LABELS
         self._memory = make_memory(*self._shape, self._num_labels)
 
     def request(self, task: Task, now: int, deadline: int | None = None) -> Request:
         """`task` as the kernels read it, to run in slots max(now, arrival)..deadline."""
-        throughput = self._book.throughput(task)
+        throughput = self._ledger.throughput(task)
         prices = [float(quote.price) for quote in task.quotes] or [0.0]
         delays = [quote.delay for quote in task.quotes] or [0]
-        book = self._book
-        cost = book.operating_cost(task, throughput)
-        # A task's operating cost is a multiple of its type's energy cost: the order is the same.
-        by_cost = book.rows_by_energy
-        if task.operating_cost is not None:
-            by_cost = np.argsort(cost, axis=1, kind="stable")
+        ledger = self._ledger
         return Request(
-            book.row(max(now, task.arrival)),
-            book.row(task.deadline if deadline is None else deadline),
+            ledger.row(max(now, task.arrival)),
+            ledger.row(task.deadline if deadline is None else deadline),
             task.work,
             task.memory_gb,
             throughput,
-            cost,
-            by_cost,
+            ledger.operating_cost(task, throughput),
             np.array(prices),
             np.array(delays, dtype=np.int64),
         )
@@ -282,8 +232,9 @@ class ScheduleSearch:
         """
         is_masked = masked or self._masked
         while True:
-            arguments: tuple[Any, ...] = (*self._cells, is_masked, *request, *self._memory)
-            status, cost, operating, num_cells, quote = find_best(self._exact_max, *arguments)
+            rule = Rule(*self._pricing, is_masked)
+            arguments: tuple[Any, ...] = (*self._cells, *rule, *request, *self._memory)
+            status, cost, operating, num_cells, quote = find_best(*arguments)
             if status != NEED_MORE_LABELS:
                 break
             self._num_labels *= 2
@@ -297,9 +248,9 @@ class ScheduleSearch:
 
     def could_ever_run(self, request: Request) -> bool:
         """Return whether there is a schedule in an empty market."""
-        return could_ever_run(self._book.capacity, request)
+        return could_ever_run(self._ledger.capacity, request)
 
     def schedule(self, found: BestSchedule) -> Schedule:
         """`found` in the terms of the domain."""
-        cells = self._book.cells(found.slots, found.nodes)
+        cells = self._ledger.cells(found.slots, found.nodes)
         return Schedule(cells, None if found.quote is None else found.quote.vendor)

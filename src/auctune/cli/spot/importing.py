@@ -99,7 +99,10 @@ def _series(path: Path, counts: str | None, gpus: int, instances: int | None) ->
 
 def _at_option(error: InputError) -> InputError:
     """Return an error of the importers, placed at the option that it is about."""
-    names = {"gpus_per_instance": "gpus", "num_instances": "instances", "step_seconds": "step"}
+    names = {
+        "gpus_per_instance": "gpus", "num_instances": "instances", "step_seconds": "step",
+        "counted": "counts",
+    }  # fmt: skip
     options = ("zone", "product", "start", "instance_type", *names)
     if error.place not in options:
         return error
@@ -122,4 +125,6 @@ def _contents(trace: SpotTrace) -> str:
         parts.append(f"{trace.available.mean():.2f} GPUs on average")
     if trace.price is not None:
         parts.append(f"mean price {trace.price.mean():.4f}")
+    else:
+        parts.append("no prices: use it with --prices or --fixed-price")
     return ", ".join(parts)

@@ -152,8 +152,7 @@ def print_advice(
         f"risk of missing the deadline {advice.risk:.1%}; expected utility {advice.utility:.3f}"
     )
     typer.echo(
-        f"estimated from {advice.num_futures} scenarios: continuations of similar past slots; "
-        f"the record has {advice.num_stretches} that do not overlap"
+        f"estimated from {advice.num_futures} scenarios: continuations of similar past slots"
     )
 
 

@@ -124,32 +124,32 @@ class Limits:
 def limits_of(ledger: EdgeLedger, job: EdgeJob) -> Limits:
     """Return the limits of a job in what is left of a market, from its arrival on."""
     data = chunks_of(ledger, job)
-    question = make_subproblem(ledger, PaperPrices()(ledger, job.arrival), job, data)
-    top = int(question.levels.max(initial=0))
-    chunks, workers = question.level_chunks, question.level_workers
+    subproblem = make_subproblem(ledger, PaperPrices()(ledger, job.arrival), job, data)
+    top = int(subproblem.levels.max(initial=0))
+    chunks, workers = subproblem.level_chunks, subproblem.level_workers
     rate = float((workers[1 : top + 1] / chunks[1 : top + 1]).min()) if top else float(workers[-1])
-    reach = np.array([_reach(row, question, rate, job) for row in range(len(question.room))])
+    reach = np.array([_reach(row, subproblem, rate, job) for row in range(len(subproblem.room))])
     done = np.flatnonzero(np.cumsum(reach) >= data.sum())
     return Limits(
         reach=reach,
         workers_per_chunk=rate,
-        most_workers=workers[question.levels],
-        most_chunks=np.minimum(chunks[question.levels], data.sum()),
-        serves=(question.levels_beside >= 0).astype(np.float64),
+        most_workers=workers[subproblem.levels],
+        most_chunks=np.minimum(chunks[subproblem.levels], data.sum()),
+        serves=(subproblem.levels_beside >= 0).astype(np.float64),
         earliest=job.arrival + int(done[0]) if len(done) else None,
     )
 
 
-def _reach(row: int, question: Subproblem, rate: float, job: EdgeJob) -> int:
-    chunks, total = question.level_chunks, int(question.data.sum())
-    alone = np.minimum(chunks[question.levels[row]], total)
-    beside = chunks[np.maximum(question.levels_beside[row], 0)]
+def _reach(row: int, subproblem: Subproblem, rate: float, job: EdgeJob) -> int:
+    chunks, total = subproblem.level_chunks, int(subproblem.data.sum())
+    alone = np.minimum(chunks[subproblem.levels[row]], total)
+    beside = chunks[np.maximum(subproblem.levels_beside[row], 0)]
     away = alone.sum() - alone
     if job.parameter_mb > 0:
         # So many workers at most are away from the server.
-        most = np.floor(question.room[row] / job.parameter_mb * (1 + 1e-9)) / rate
+        most = np.floor(subproblem.room[row] / job.parameter_mb * (1 + 1e-9)) / rate
         away = np.minimum(away, np.floor(most * (1 + 1e-9)))
-    here = np.where(question.levels_beside[row] >= 0, np.minimum(beside, total) + away, 0)
+    here = np.where(subproblem.levels_beside[row] >= 0, np.minimum(beside, total) + away, 0)
     return int(min(here.max(initial=0), total))
 
 

@@ -13,45 +13,34 @@ import numpy as np
 
 from auctune.edge.search.fill import (
     greedy_fill,
+    make_fill,
     pairs_by_omega,
     printed_fill,
-    sort_cost_classes,
+    sort_tiers,
 )
+from auctune.edge.search.problem import Subproblem, slot_problem
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 
 
 @kernel
 def build_plan(
-    worker_price: Floats,
-    server_price: Floats,
-    traffic_price: Floats,
-    room: Floats,
-    chunk_mb: float,
-    parameter_mb: float,
-    level_workers: Ints,
-    level_chunks: Ints,
-    levels: Ints,
-    levels_beside: Ints,
-    data: Ints,
-    printed: bool,
-    split: Ints,
-    servers: Ints,
-    trained: Ints,
-    taken: Ints,
+    subproblem: Subproblem, split: Ints, servers: Ints, trained: Ints, taken: Ints
 ) -> bool:
     """Fill servers [S] (-1 for none), trained [S, R] and taken [S, R] chunks.
+
+    Args:
+        subproblem: the job.
+        split: [S] chunks of each slot.
+        servers, trained, taken: filled.
 
     Returns:
         Whether all chunks have their place.
     """
     num_slots, num_sites = trained.shape
-    left = data.copy()
-    wish = _dearness(worker_price, split)
-    cost = np.empty(int(data.sum()) + 1)
-    keys = np.empty(3 * num_sites)
-    level, filled = np.empty(num_sites, dtype=np.int64), np.empty(num_sites, dtype=np.int64)
-    slack = np.empty((2, num_sites * 2 + 2), dtype=np.int64)
+    left = subproblem.data.copy()
+    wish = _dearness(subproblem.worker_price, split)
+    fill = make_fill(num_sites, int(left.sum()))
     servers[:] = -1
     trained[:] = 0
     taken[:] = 0
@@ -60,64 +49,36 @@ def build_plan(
         target = split[t] + carried
         if target == 0:
             continue
-        parameter_price = parameter_mb * traffic_price[t]
-        chunk_price = chunk_mb * traffic_price[t]
+        slot = slot_problem(subproblem, t, left)
         most, least = 0, np.inf
-        if printed:
-            pairs = pairs_by_omega(worker_price[t], chunk_price, level_workers, level_chunks)
-            servers[t], _ = printed_fill(
-                target, worker_price[t], server_price[t], traffic_price[t], room[t], chunk_mb,
-                parameter_mb, level_workers, level_chunks, levels_beside[t], left, pairs,
-                trained[t],
-            )  # fmt: skip
+        if subproblem.printed:
+            servers[t], _ = printed_fill(slot, target, pairs_by_omega(slot), trained[t])
             most = trained[t].sum()
             if servers[t] < 0 or most == 0:
                 servers[t], most = -1, 0
                 trained[t] = 0
-            carried = target - most
-            take_data(trained[t], left, wish, taken[t])
-            continue
-        order = sort_cost_classes(
-            worker_price[t], parameter_price, chunk_price, level_workers, level_chunks, left, keys
-        )
-        for server in range(num_sites):
-            if levels_beside[t, server] < 0:
-                continue
-            reached = greedy_fill(
-                server, target, worker_price[t], parameter_price, chunk_price, room[t],
-                chunk_mb, parameter_mb, level_workers, level_chunks, levels[t],
-                levels_beside[t], left, order, keys, cost, level, filled, slack,
-            )  # fmt: skip
-            found = cost[reached] + server_price[t, server]
-            if reached > most or (reached == most and reached > 0 and found < least):
-                most, least = reached, found
-                servers[t] = server
-                trained[t] = filled
+        else:
+            order = sort_tiers(slot, fill.keys)
+            for server in range(num_sites):
+                if slot.levels_beside[server] < 0:
+                    continue
+                reached = greedy_fill(slot, server, target, order, fill)
+                found = fill.cost[reached] + slot.server_price[server]
+                if reached > most or (reached == most and reached > 0 and found < least):
+                    most, least = reached, found
+                    servers[t] = server
+                    trained[t] = fill.trained
         carried = target - most
         if most > 0:
             take_data(trained[t], left, wish, taken[t])
     if carried > 0:
         return False
-    spend_data(
-        servers, trained, taken, traffic_price, room, chunk_mb, parameter_mb,
-        level_workers, level_chunks, data,
-    )  # fmt: skip
+    spend_data(subproblem, servers, trained, taken)
     return True
 
 
 @kernel
-def spend_data(
-    servers: Ints,
-    trained: Ints,
-    taken: Ints,
-    traffic_price: Floats,
-    room: Floats,
-    chunk_mb: float,
-    parameter_mb: float,
-    level_workers: Ints,
-    level_chunks: Ints,
-    data: Ints,
-) -> None:
+def spend_data(subproblem: Subproblem, servers: Ints, trained: Ints, taken: Ints) -> None:
     """Choose anew which chunks each slot takes, so that least is paid for what crosses.
 
     What is trained where stays as it is. A site's own chunks are best trained there in the slots
@@ -125,13 +86,16 @@ def spend_data(
     and what crosses in a slot may come from any giver. Left as it was where a slot lacks the room.
 
     Args:
-        servers: [S]; trained: [S, R]; taken: [S, R], filled anew.
-        traffic_price, room: [S] and more; data: [R] chunks.
+        subproblem: the job.
+        servers: [S].
+        trained: [S, R].
+        taken: [S, R], filled anew.
     """
+    chunk_mb, level_chunks = subproblem.chunk_mb, subproblem.level_chunks
     num_slots, num_sites = trained.shape
-    dearest = np.argsort(-traffic_price[:num_slots], kind="mergesort")
+    dearest = np.argsort(-subproblem.traffic_price[:num_slots], kind="mergesort")
     chosen = np.zeros_like(trained)
-    left = data.copy()
+    left = subproblem.data.copy()
     for site in range(num_sites):
         for t in dearest:
             chosen[t, site] = min(trained[t, site], left[site])
@@ -144,8 +108,8 @@ def spend_data(
             missing += trained[t, site] - chosen[t, site]
             if site != servers[t]:
                 level = np.searchsorted(level_chunks, trained[t, site])
-                crossing += parameter_mb * level_workers[level]
-        if missing > 0 and crossing + chunk_mb * missing > room[t]:
+                crossing += subproblem.parameter_mb * subproblem.level_workers[level]
+        if missing > 0 and crossing + chunk_mb * missing > subproblem.room[t]:
             return
         while missing > 0:
             more = min(missing, left[giver])

@@ -9,16 +9,16 @@ from auctune.edge.job import EdgeJob, workers_for
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.prices import EdgePrices
 from auctune.edge.search.fill import (
+    SlotProblem,
     greedy_fill,
+    make_fill,
     pairs_by_omega,
     printed_fill,
-    sort_cost_classes,
+    sort_tiers,
 )
 from auctune.numerics.arrays import FIT, Floats, Ints
 from auctune.numerics.jit import kernel
 
-# The search's question about one job, as arrays.
-#
 # Shapes: S slots from the first possible one, R sites, K types, D chunks, J + 1 levels.
 #
 # Workers are whole and a chunk is trained at one site in one slot, so a site is filled level by
@@ -50,14 +50,14 @@ class Subproblem(NamedTuple):
 
 
 def make_subproblem(ledger: EdgeLedger, prices: EdgePrices, job: EdgeJob, data: Ints) -> Subproblem:
-    """The question of a job of which `data` [R] chunks are left, from slot `prices.first` on."""
+    """Return the subproblem of a job with `data` [R] chunks left, from slot `prices.first` on."""
     market, first = ledger.market, prices.first
     worker, server = market.needs(job.worker), market.needs(job.server)
     free = ledger.free(first)
     level_workers, level_chunks = levels_of(job, int(data.sum()))
     shares = np.where(ledger.capacity > 0, ledger.capacity, 1.0)
-    thrift = TIE_BREAK / len(market.types) / shares
-    beta = prices.beta + thrift
+    tie_break = TIE_BREAK / len(market.types) / shares
+    beta = prices.beta + tie_break
     beside = np.where(
         # A server that occupies nothing fits everywhere, but for a lost site.
         np.all(free * (1 + FIT) + FIT >= server, axis=2) & ~ledger.closed[first - ledger.begin :],
@@ -119,37 +119,44 @@ def _highest(free: Floats, worker: Floats, level_workers: Ints) -> Ints:
 
 
 @kernel
-def slot_curves(
-    worker_price: Floats,
-    server_price: Floats,
-    traffic_price: Floats,
-    room: Floats,
-    chunk_mb: float,
-    parameter_mb: float,
-    level_workers: Ints,
-    level_chunks: Ints,
-    levels: Ints,
-    levels_beside: Ints,
-    data: Ints,
-    printed: bool,
-    curve: Floats,
-    reach: Ints,
-) -> None:
+def slot_problem(subproblem: Subproblem, row: int, data: Ints) -> SlotProblem:
+    """Return what there is to fill in a row's slot when `data` [R] chunks are left."""
+    return SlotProblem(
+        subproblem.worker_price[row],
+        subproblem.server_price[row],
+        subproblem.traffic_price[row],
+        subproblem.room[row],
+        subproblem.chunk_mb,
+        subproblem.parameter_mb,
+        subproblem.level_workers,
+        subproblem.level_chunks,
+        subproblem.levels[row],
+        subproblem.levels_beside[row],
+        data,
+    )
+
+
+@kernel
+def _are_equal(left: SlotProblem, right: SlotProblem) -> bool:
+    """Return whether two slots of one job have the same curve, as their prices and room agree."""
+    return (
+        left.room == right.room
+        and left.traffic_price == right.traffic_price
+        and np.array_equal(left.worker_price, right.worker_price)
+        and np.array_equal(left.server_price, right.server_price)
+        and np.array_equal(left.levels, right.levels)
+        and np.array_equal(left.levels_beside, right.levels_beside)
+    )
+
+
+@kernel
+def slot_curves(subproblem: Subproblem, curve: Floats, reach: Ints) -> None:
     """Fill curve [S, D + 1] and reach [S], the most chunks of each slot."""
-    num_slots, num_sites = worker_price.shape
-    total = curve.shape[1] - 1
-    cost, keys = np.empty(total + 1), np.empty(3 * num_sites)
-    level, trained = np.empty(num_sites, dtype=np.int64), np.empty(num_sites, dtype=np.int64)
-    slack = np.empty((2, num_sites * 2 + 2), dtype=np.int64)
-    for t in range(num_slots):
-        if t > 0 and (
-            room[t] == room[t - 1]
-            and traffic_price[t] == traffic_price[t - 1]
-            and np.array_equal(worker_price[t], worker_price[t - 1])
-            and np.array_equal(server_price[t], server_price[t - 1])
-            and np.array_equal(levels[t], levels[t - 1])
-            and np.array_equal(levels_beside[t], levels_beside[t - 1])
-        ):
+    data, total = subproblem.data, curve.shape[1] - 1
+    fill = make_fill(len(data), total)
+    for t in range(len(reach)):
+        slot = slot_problem(subproblem, t, data)
+        if t > 0 and _are_equal(slot, slot_problem(subproblem, t - 1, data)):
             # Slots of which nothing is sold yet are all alike.
             curve[t] = curve[t - 1]
             reach[t] = reach[t - 1]
@@ -157,33 +164,21 @@ def slot_curves(
         curve[t, 0] = 0.0
         curve[t, 1:] = np.inf
         reach[t] = 0
-        parameter_price = parameter_mb * traffic_price[t]
-        chunk_price = chunk_mb * traffic_price[t]
-        if printed:
-            pairs = pairs_by_omega(worker_price[t], chunk_price, level_workers, level_chunks)
+        if subproblem.printed:
+            pairs = pairs_by_omega(slot)
             for d in range(1, total + 1):
-                _, curve[t, d] = printed_fill(
-                    d, worker_price[t], server_price[t], traffic_price[t], room[t], chunk_mb,
-                    parameter_mb, level_workers, level_chunks, levels_beside[t], data, pairs,
-                    trained,
-                )  # fmt: skip
+                _, curve[t, d] = printed_fill(slot, d, pairs, fill.trained)
                 if curve[t, d] < np.inf:
                     reach[t] = d
             continue
-        order = sort_cost_classes(
-            worker_price[t], parameter_price, chunk_price, level_workers, level_chunks, data, keys
-        )
-        for server in range(num_sites):
-            if levels_beside[t, server] < 0:
+        order = sort_tiers(slot, fill.keys)
+        for server in range(len(data)):
+            if slot.levels_beside[server] < 0:
                 continue
-            reached = greedy_fill(
-                server, total, worker_price[t], parameter_price, chunk_price, room[t],
-                chunk_mb, parameter_mb, level_workers, level_chunks, levels[t],
-                levels_beside[t], data, order, keys, cost, level, trained, slack,
-            )  # fmt: skip
+            reached = greedy_fill(slot, server, total, order, fill)
             reach[t] = max(reach[t], reached)
             for d in range(1, reached + 1):
-                found = cost[d] + server_price[t, server]
+                found = fill.cost[d] + slot.server_price[server]
                 if found < curve[t, d]:
                     curve[t, d] = found
 

@@ -73,26 +73,32 @@ def offers(
     if data is None:
         data = chunks_of(ledger, job)
     prices = pricing(ledger, first)
-    question = make_subproblem(ledger, prices, job, data)
+    subproblem = make_subproblem(ledger, prices, job, data)
     worker = prices.beta @ ledger.market.needs(job.worker)
     server = prices.beta @ ledger.market.needs(job.server)
     if printed:
         # Without our tie break, of which the paper knows nothing.
-        question = question._replace(
+        subproblem = subproblem._replace(
             printed=True, worker_price=worker, server_price=server, traffic_price=prices.alpha
         )
-    curve, reach, best = tables(question)
-    needs = _needed(question)
+    curve, reach, best = tables(subproblem)
+    needs = _needed(subproblem)
     cheapest = math.inf
     for row in range(len(reach)):
         # What the table proposes in vain is proposed again with the next slot.
         if not best[row + 1, -1] < (math.inf if cheapest == math.inf else best[row, -1]):
             continue
-        built = _build(question, curve, reach, best, row)
+        built = _build(subproblem, curve, reach, best, row)
         if built is None:
             continue
         cost = plan_cost(
-            worker, server, prices.alpha, question.chunk_mb, question.parameter_mb, needs, *built
+            worker,
+            server,
+            prices.alpha,
+            subproblem.chunk_mb,
+            subproblem.parameter_mb,
+            needs,
+            *built,
         )
         if cost < cheapest:
             cheapest = cost
@@ -102,13 +108,13 @@ def offers(
             return
 
 
-def tables(question: Subproblem) -> tuple[Floats, Ints, Floats]:
+def tables(subproblem: Subproblem) -> tuple[Floats, Ints, Floats]:
     """Slot curves [S, D + 1], their reach [S], and the table [S + 1, D + 1]."""
-    num_slots, total = len(question.room), int(question.data.sum())
+    num_slots, total = len(subproblem.room), int(subproblem.data.sum())
     curve = np.empty((num_slots, total + 1))
     reach = np.empty(num_slots, dtype=np.int64)
     best = np.empty((num_slots + 1, total + 1))
-    slot_curves(*question[1:], curve, reach)
+    slot_curves(subproblem, curve, reach)
     fill_table(curve, reach, best)
     return curve, reach, best
 
@@ -118,24 +124,24 @@ def chunks_of(ledger: EdgeLedger, job: EdgeJob) -> Ints:
     return np.array([job.chunks.get(site, 0) for site in ledger.market.site_ids], dtype=np.int64)
 
 
-def _needed(question: Subproblem) -> Ints:
+def _needed(subproblem: Subproblem) -> Ints:
     """[D + 1] workers for each number of chunks at one site."""
-    chunks = np.arange(int(question.data.sum()) + 1)
-    needed: Ints = question.level_workers[np.searchsorted(question.level_chunks, chunks)]
+    chunks = np.arange(int(subproblem.data.sum()) + 1)
+    needed: Ints = subproblem.level_workers[np.searchsorted(subproblem.level_chunks, chunks)]
     return needed
 
 
 def _build(
-    question: Subproblem, curve: Floats, reach: Ints, best: Floats, row: int
+    subproblem: Subproblem, curve: Floats, reach: Ints, best: Floats, row: int
 ) -> tuple[Ints, Ints, Ints] | None:
     """Servers [S], trained and taken [S, R] of the plan that ends by a row; None if it fails."""
-    num_slots, num_sites = row + 1, len(question.data)
+    num_slots, num_sites = row + 1, len(subproblem.data)
     split = np.empty(num_slots, dtype=np.int64)
     read_split(curve, reach, best, row, split)
     servers = np.empty(num_slots, dtype=np.int64)
     trained = np.empty((num_slots, num_sites), dtype=np.int64)
     taken = np.empty((num_slots, num_sites), dtype=np.int64)
-    done = build_plan(*question[1:], split, servers, trained, taken)
+    done = build_plan(subproblem, split, servers, trained, taken)
     return (servers, trained, taken) if done else None
 
 

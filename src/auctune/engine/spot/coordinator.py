@@ -31,11 +31,10 @@ from auctune.engine.spot.state import (
     to_record,
 )
 from auctune.engine.spot.worker_pool import WorkerPool
+from auctune.spot.account import HeldInstances, job_constants
 from auctune.spot.forecasts.forecast import Forecast
 from auctune.spot.job import SpotJob
-from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, Policy, SpotAllocation, SpotObservation, check
-from auctune.spot.terms import job_constants
 from auctune.train.job import CurvePoint
 
 ForecastSource = Callable[[Sequence[SpotObservation], SpotObservation], Forecast | None]

@@ -26,10 +26,9 @@ from typing import Any, Protocol
 import numpy as np
 from pydantic_core import to_jsonable_python
 
+from auctune.spot.account import HeldInstances, JobConstants
 from auctune.spot.forecasts.forecast import Forecast, MarketChain
-from auctune.spot.play import HeldInstances
 from auctune.spot.policy import IDLE, SpotAllocation, SpotObservation
-from auctune.spot.terms import JobConstants
 from auctune.train.job import Progress
 
 VERSION = 4
@@ -84,13 +83,18 @@ def _read_forecast(record: dict[str, Any]) -> Forecast:
 
 
 def _read_chain(
-    price: list[float], available: list[int], transition: list[list[float]], present: int
+    price: list[float],
+    available: list[int],
+    transition: list[list[float]],
+    present: int,
+    worst: list[list[float]] | None,
 ) -> MarketChain:
     return MarketChain(
         np.array(price, dtype=np.float64),
         np.array(available, dtype=np.int64),
         np.array(transition, dtype=np.float64),
         present,
+        None if worst is None else np.array(worst, dtype=np.float64),
     )
 
 

@@ -24,11 +24,11 @@ from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_fo
 
 # What may come after a past: stretches of that past which began as the present stands.
 #
-# Of the n moments s in the past with as many slots after them as are asked for, up to 4 sqrt(n)
-# are taken whose count A_s is the present one, counts above N_max being all alike: of equals the
-# nearest in price, then the latest. sqrt(n) of them, evenly spread over time, are played, since
-# neighbours are followed by much the same. What followed each may follow now, counts as they were,
-# prices by their changes,
+# Of the n moments s in the past with as many slots after them as are asked for, those are taken
+# whose count A_s is the present one, counts above N_max being all alike, and of these the 4 sqrt(n)
+# nearest in price, with all that are as near as the last of them. sqrt(n) of them, evenly spread
+# over time, are played, since neighbours are followed by much the same. What followed each may
+# follow now, counts as they were, prices by their changes,
 #
 # A_{t+h} = A_{s+h}, p_{t+h} = max(0, p_t + p_{s+h} - p_s)
 #
@@ -37,24 +37,22 @@ from auctune.spot.forecasts import Forecast, Forecaster, ForecastTable, stack_fo
 # here all are as likely). How price and count move together, and how long either stays, is thereby
 # as it was.
 #
-# Long stretches overlap, so few of them are independent: k, if moments that are nearer than a
-# stretch count once. The next outcome is then as likely to lie in each of k + 1 gaps between and
-# outside k outcomes (conformal prediction). Half of that, 1 / (2 (k + 1)), is the probability that
-# quantiles leave to either side, up to what a market without any spot GPU and one with N_max of
-# them at the lowest price would come to.
+# The past is itself a sample, and markets drift: p90 is moved away from p50 by the factor 1 + d/n
+# for d slots to come, up to what a market without any spot GPU would come to. (The mean of d slots,
+# predicted by that of n others, has 1 + d/n times its own variance. That drift asks for this factor
+# of the deviation was found on the series that `benchmarks/spot_advice.py` leaves out.)
 
 
 # Under which a quantile of what came says nothing.
 _LEAST = 8
 
-# Moments to spread the futures over, as a multiple of sqrt(n), and the probability left to each
-# side; tuned on series of other zones than those that are reported.
-_CHOICE, _TAIL = 4, 0.5
+# Moments to spread the futures over, as a multiple of sqrt(n).
+_CHOICE = 4
 
 
 def likely_futures(
     past: SpotMarket, num_slots: int, n_max: int, most_futures: int | None = None
-) -> tuple[list[SpotMarket], int]:
+) -> list[SpotMarket]:
     """Return markets that begin as `past` and go on in ways that it has seen, each as likely.
 
     Args:
@@ -65,20 +63,16 @@ def likely_futures(
 
     Returns:
         Markets of as many slots as the past and those to come, from the earliest analogue to the
-        latest; and the number of analogues whose stretches do not overlap.
+        latest.
 
     Raises:
         InputError: if the past is too short.
     """
     moments = _analogues(past, num_slots, n_max)
-    latest, num_stretches = -num_slots, 0
-    for moment in moments.tolist():
-        if moment - latest >= num_slots:
-            latest, num_stretches = moment, num_stretches + 1
     num = min(len(moments), _num_futures(past.num_slots - num_slots))
     num = num if most_futures is None else min(num, most_futures)
     spread = moments[np.round(np.linspace(0, len(moments) - 1, num)).astype(np.int64)]
-    return [_continued(past, moment, num_slots) for moment in spread.tolist()], num_stretches
+    return [_continued(past, moment, num_slots) for moment in spread.tolist()]
 
 
 def _num_futures(num_moments: int) -> int:
@@ -95,11 +89,11 @@ def _analogues(past: SpotMarket, num_slots: int, n_max: int) -> Ints:
     count = np.minimum(past.available, n_max)
     far = np.abs(count[:num_moments] - count[present])
     dear = np.abs(past.price[:num_moments] - past.price[present])
-    # Of moments that are all alike the latest: markets change.
-    age = -np.arange(num_moments)
-    order = np.lexsort((age, dear, far))
+    nearest = np.lexsort((dear, far))
     num_alike = int(np.count_nonzero(far == 0))
-    return np.sort(order[: max(_LEAST, min(num_alike, _CHOICE * _num_futures(num_moments)))])
+    last = nearest[max(_LEAST, min(num_alike, _CHOICE * _num_futures(num_moments))) - 1]
+    as_far = (far == far[last]) & (dear <= dear[last])
+    return np.flatnonzero((far < far[last]) | as_far)
 
 
 def _continued(past: SpotMarket, moment: int, num_slots: int) -> SpotMarket:
@@ -108,12 +102,10 @@ def _continued(past: SpotMarket, moment: int, num_slots: int) -> SpotMarket:
     return _joined(past, np.maximum(past.price[-1] + changes, 0.0), past.available[after])
 
 
-def _extremes(past: SpotMarket, num_slots: int, n_max: int) -> list[SpotMarket]:
-    """Return the past and no spot GPU after it, and `n_max` of them at the lowest price."""
-    return [
-        _joined(past, np.full(num_slots, price), np.full(num_slots, count))
-        for price, count in ((past.price[-1], 0), (past.price.min(), n_max))
-    ]
+def _without_spot(past: SpotMarket, num_slots: int) -> SpotMarket:
+    """Return the past and no spot GPU after it."""
+    none = np.zeros(num_slots, dtype=np.int64)
+    return _joined(past, np.full(num_slots, past.price[-1]), none)
 
 
 def _joined(past: SpotMarket, price: Floats, available: Ints) -> SpotMarket:
@@ -149,9 +141,7 @@ class Advice:
         finish_p50, finish_p90: since the job's beginning.
         risk: the probability of being done after the soft deadline.
         utility: the mean of value less cost.
-        num_futures: plays that means and risk were read off; quantiles leave room beyond them.
-        num_stretches: stretches of the past that began as the present stands and do not overlap;
-            the fewer, the more room.
+        num_futures: plays that means, quantiles and risk were read off.
     """
 
     slot: int
@@ -168,7 +158,6 @@ class Advice:
     risk: float
     utility: float
     num_futures: int
-    num_stretches: int
 
     def mean_cost(self, limit: float) -> float:
         """Return the mean cost of a job that ends when it has cost `limit`."""
@@ -212,11 +201,11 @@ def advise(
     # A deadline that is near leaves slots beyond it out.
     num_ahead = job.deadline - 1 - slot + delay
     first = start + delay
-    futures, num_stretches = [seen], 0
-    extremes: list[SpotMarket] = []
+    futures, worst, room = [seen], [seen], 1.0
     if num_ahead:
-        futures, num_stretches = likely_futures(seen, num_ahead, job.n_max, most_futures)
-        extremes = _extremes(seen, num_ahead, job.n_max)
+        futures = likely_futures(seen, num_ahead, job.n_max, most_futures)
+        worst = [_without_spot(seen, num_ahead)]
+        room += num_ahead / (seen.num_slots - num_ahead)
     table = _Forecasts(forecaster_spec, seen, first, widest_horizon([policy], job), job.deadline)
 
     def outcomes(
@@ -234,8 +223,8 @@ def advise(
         return played
 
     likely = outcomes(futures, speeds, max(len(futures), len(speeds)))
-    bounds = outcomes(extremes, (min(speeds), max(speeds)), len(extremes))
-    return _summary(job, seen, start, likely, bounds, num_stretches)
+    (limit,) = outcomes(worst, (min(speeds),), 1)
+    return _summary(job, seen, start, likely, limit, room)
 
 
 class _Forecasts:
@@ -273,33 +262,31 @@ def _summary(
     seen: SpotMarket,
     start: int,
     outcomes: Sequence[SpotOutcome],
-    bounds: Sequence[SpotOutcome],
-    num_stretches: int,
+    limit: SpotOutcome,
+    room: float,
 ) -> Advice:
     slot = seen.num_slots - 1 - start
     # Up to the present slot all futures are one.
     held, reached = outcomes[0].allocations, outcomes[0].progress
-    cost = np.array([outcome.cost for outcome in (*outcomes, *bounds)])
-    finish = np.array([outcome.finish for outcome in (*outcomes, *bounds)])
-    num = len(outcomes)
-    cost_p50, cost_p90 = _quantiles(cost, num, num_stretches)
-    finish_p50, finish_p90 = _quantiles(finish, num, num_stretches)
+    cost = np.array([outcome.cost for outcome in outcomes])
+    finish = np.array([outcome.finish for outcome in outcomes])
+    cost_p50, cost_p90 = _quantiles(cost, room, limit.cost)
+    finish_p50, finish_p90 = _quantiles(finish, room, limit.finish)
     return Advice(
         slot=slot,
         now=held[slot] if slot < len(held) else IDLE,
         progress=reached[min(slot, len(reached)) - 1] if slot else 0.0,
         spent=_spent(held[:slot], seen, start),
         is_done=len(held) <= slot,
-        cost=float(cost[:num].mean()),
+        cost=float(cost.mean()),
         cost_p50=cost_p50,
         cost_p90=cost_p90,
-        costs=tuple(cost[:num].tolist()),
+        costs=tuple(cost.tolist()),
         finish_p50=finish_p50,
         finish_p90=finish_p90,
-        risk=float((finish[:num] > job.deadline + _SLACK).mean()),
+        risk=float((finish > job.deadline + _SLACK).mean()),
         utility=float(np.mean([outcome.utility for outcome in outcomes])),
-        num_futures=num,
-        num_stretches=num_stretches,
+        num_futures=len(outcomes),
     )
 
 
@@ -324,10 +311,7 @@ def _spent(held: tuple[SpotAllocation, ...], seen: SpotMarket, start: int) -> fl
     )
 
 
-def _quantiles(values: Floats, num_likely: int, num_stretches: int) -> tuple[float, float]:
-    """Return p50 and p90 of the first values, which are as likely, with room up to the others."""
-    tail = _TAIL / (num_stretches + 1)
-    shares = tail + (1 - 2 * tail) * (np.arange(num_likely) + 0.5) / num_likely
-    points = (values.min(), *np.sort(values[:num_likely]), values.max())
-    p50, p90 = np.interp((0.5, 0.9), (0.0, *shares, 1.0), points).tolist()
-    return p50, p90
+def _quantiles(values: Floats, room: float, limit: float) -> tuple[float, float]:
+    """Return p50 and p90 of values that are as likely, p90 with room up to the limit."""
+    p50, p90 = np.quantile(values, (0.5, 0.9), method="hazen").tolist()
+    return p50, min(p50 + room * (p90 - p50), max(float(values.max()), limit))

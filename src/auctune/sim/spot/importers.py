@@ -73,7 +73,8 @@ def import_series(
         num_instances: of which some are counted as unavailable.
 
     Raises:
-        InputError: naming the file and the value that is wrong.
+        InputError: naming the file and the value that is wrong, or `counted` where more would be
+            unavailable than there are.
     """
     _check_gpus(gpus_per_instance)
     check_count(num_instances, "num_instances", 1)
@@ -82,8 +83,9 @@ def import_series(
     if counted == "unavailable":
         above = np.flatnonzero(count > num_instances)
         if len(above):
-            expected = f"at most {num_instances}, the number of instances"
-            raise InputError(f"{path}: data[{above[0]}]", f"{count[above[0]]}", expected)
+            found = f"'unavailable', but data[{above[0]}] in {path} is {count[above[0]]}"
+            expected = f"available, or --instances of {count.max()} or more"
+            raise InputError("counted", found, expected)
         count = num_instances - count
     most = int(count.max())
     if most * gpus_per_instance > MAX_VALUE:

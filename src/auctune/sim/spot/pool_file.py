@@ -15,7 +15,7 @@ from auctune.domain import InputError
 from auctune.files.schema import STRICT, check_schema
 from auctune.files.toml_file import read_toml
 from auctune.spot import Ahanp, Ahap, OnDemandOnly, Policy, Robust, SpotFirst, UniformProgress
-from auctune.spot.terms import ProgressLine
+from auctune.spot.deadline import ProgressLine
 
 _EXPECTED = "a pool of policies in TOML"
 _MOST = 10_000

@@ -60,7 +60,7 @@ class SpotTrace:
             InputError: if there are none.
         """
         if self.available is None:
-            raise self._missing("available", "counts")
+            raise self._missing("available", "counts, or another file for them")
         return self.available
 
     def recorded_price(self) -> Floats:
@@ -70,13 +70,11 @@ class SpotTrace:
             InputError: if there are none.
         """
         if self.price is None:
-            raise self._missing("price", "prices")
+            raise self._missing("price", "prices, another file of them (--prices) or --fixed-price")
         return self.price
 
-    def _missing(self, column: str, what: str) -> InputError:
-        return InputError(
-            f"{self.place}: {column}", "is empty throughout", f"{what}, or another file for them"
-        )
+    def _missing(self, column: str, expected: str) -> InputError:
+        return InputError(f"{self.place}: {column}", "is empty throughout", expected)
 
 
 def read_trace(path: Path) -> SpotTrace:

@@ -7,6 +7,14 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
+from auctune.spot.account import (
+    JobConstants,
+    effective_progress,
+    remaining_work,
+    run_slot,
+    state_of,
+)
+from auctune.spot.deadline import is_ahead, line_code
 from auctune.spot.policies import (
     Ahanp,
     Ahap,
@@ -23,30 +31,14 @@ from auctune.spot.policies.baselines import (
     uniform,
 )
 from auctune.spot.policy import Policy
-from auctune.spot.terms import (
-    UNCHANGED,
-    JobConstants,
-    change,
-    counted_progress,
-    end_slot,
-    is_ahead,
-    line_code,
-    owed_by_on_demand,
-    remaining_work,
-    start_instances,
-    state_of,
-    termination_cost,
-    termination_slots,
-    value_at,
-    work_while_starting,
-)
+from auctune.spot.value import overtime_slots, value_at
 from auctune.spot.window.program import WindowScratch, fill_window, follow, window_end
 from auctune.spot.window.table import units_done
 
 AHAP, AHANP, ON_DEMAND_ONLY, SPOT_FIRST, UNIFORM_PROGRESS = range(5)
 
 
-class Codes(NamedTuple):
+class PolicyTable(NamedTuple):
     """Policies of the kinds that have kernels.
 
     Attributes:
@@ -65,25 +57,25 @@ class Codes(NamedTuple):
     numbers: Floats
 
 
-def is_coded(policy: Policy) -> bool:
+def has_kernel(policy: Policy) -> bool:
     """Return whether a kernel plays this policy."""
     return isinstance(policy, Ahap | Ahanp | OnDemandOnly | SpotFirst | UniformProgress)
 
 
-def encode(policies: Sequence[Policy]) -> Codes:
+def encode(policies: Sequence[Policy]) -> PolicyTable:
     """Return the rows of policies, all of which must have a kernel."""
     rows = [_row(policy) for policy in policies]
     whole = np.array([row[0] for row in rows], dtype=np.int64).reshape(len(rows), 5)
     numbers = np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), 4)
     kind, window, commitment, plan_always, line = map(np.ascontiguousarray, whole.T)
-    return Codes(kind, window, commitment, plan_always, line, numbers)
+    return PolicyTable(kind, window, commitment, plan_always, line, numbers)
 
 
-def within(codes: Codes, num_slots: int) -> Codes:
-    """The codes that do the same in a job of so many slots, with no wider windows than that."""
-    return codes._replace(
-        window=np.minimum(codes.window, num_slots),
-        commitment=np.minimum(codes.commitment, num_slots),
+def within(table: PolicyTable, num_slots: int) -> PolicyTable:
+    """The table that does the same in a job of so many slots, with no wider windows than that."""
+    return table._replace(
+        window=np.minimum(table.window, num_slots),
+        commitment=np.minimum(table.commitment, num_slots),
     )
 
 
@@ -111,7 +103,7 @@ def _row(policy: Policy) -> tuple[tuple[int, ...], tuple[float, ...]]:
 # functions that single runs use, in the same order: results agree to the last bit.
 
 
-class Seen(NamedTuple):
+class MarketView(NamedTuple):
     """A job's market, and what was forecast of it.
 
     Attributes:
@@ -161,71 +153,76 @@ def state_before(terms: JobConstants, pool: Pool, m: int, slot: int) -> int:
 
 
 @kernel
-def counted(terms: JobConstants, pool: Pool, m: int) -> float:
+def progress_of(terms: JobConstants, pool: Pool, m: int) -> float:
     """Return the progress that plans of policy m count on."""
-    return counted_progress(terms, pool.progress[m], pool.owed[m])
+    return effective_progress(terms, pool.progress[m], pool.owed[m])
 
 
 @kernel
 def solves_window(
-    terms: JobConstants, codes: Codes, pool: Pool, m: int, slot: int, window: int
+    terms: JobConstants, table: PolicyTable, pool: Pool, m: int, slot: int, window: int
 ) -> bool:
     """Return whether policy m plans by the window program in this slot, with this window."""
-    if codes.kind[m] != AHAP or codes.window[m] != window or pool.finish[m] >= 0:
+    if table.kind[m] != AHAP or table.window[m] != window or pool.finish[m] >= 0:
         return False
-    ahead = is_ahead(terms, counted(terms, pool, m), slot, codes.line[m])
-    return bool(codes.plan_always[m] == 1 or not ahead)
+    ahead = is_ahead(terms, progress_of(terms, pool, m), slot, table.line[m])
+    return bool(table.plan_always[m] == 1 or not ahead)
 
 
 @kernel
 def plan_windows(
-    terms: JobConstants, seen: Seen, codes: Codes, pool: Pool, scratch: WindowScratch, slot: int
+    terms: JobConstants,
+    view: MarketView,
+    table: PolicyTable,
+    pool: Pool,
+    scratch: WindowScratch,
+    slot: int,
 ) -> None:
     """Write the plans of all policies that plan by the window program, window by window."""
-    prices, available = seen.price_ahead[slot], seen.available_ahead[slot]
-    num_policies = len(codes.kind)
-    widest = np.max(codes.window)
+    prices, available = view.price_ahead[slot], view.available_ahead[slot]
+    num_policies = len(table.kind)
+    widest = np.max(table.window)
     for window in range(1, widest + 1):
         least = np.inf
         for m in range(num_policies):
-            if solves_window(terms, codes, pool, m, slot, window):
-                least = min(least, counted(terms, pool, m))
+            if solves_window(terms, table, pool, m, slot, window):
+                least = min(least, progress_of(terms, pool, m))
         if least == np.inf:
             continue
         end = window_end(terms, slot, window)
         low = units_done(terms, least)
         high = fill_window(terms, scratch, prices, available, slot, end, low)
         for m in range(num_policies):
-            if solves_window(terms, codes, pool, m, slot, window):
-                done = units_done(terms, counted(terms, pool, m))
+            if solves_window(terms, table, pool, m, slot, window):
+                done = units_done(terms, progress_of(terms, pool, m))
                 last = state_before(terms, pool, m, slot)
-                plan = pool.plans[m, slot % codes.commitment[m]]
+                plan = pool.plans[m, slot % table.commitment[m]]
                 follow(terms, scratch, prices, available, end - slot, done, high, last, plan)
 
 
 @kernel
 def decide(
     terms: JobConstants,
-    seen: Seen,
-    codes: Codes,
+    view: MarketView,
+    table: PolicyTable,
     pool: Pool,
     m: int,
     slot: int,
 ) -> tuple[int, int]:
     """The (on-demand, spot) GPUs of policy m in a slot; AHAP's window plans are made before."""
-    progress, numbers, kind = counted(terms, pool, m), codes.numbers[m], codes.kind[m]
+    progress, numbers, kind = progress_of(terms, pool, m), table.numbers[m], table.kind[m]
     last = state_before(terms, pool, m, slot)
-    price, available = seen.price[slot], seen.available[slot]
+    price, available = view.price[slot], view.available[slot]
     if kind == AHAP:
-        ahead = is_ahead(terms, progress, slot, codes.line[m])
-        commitment = codes.commitment[m]
-        if ahead and codes.plan_always[m] == 0:
-            end = window_end(terms, slot, codes.window[m])
+        ahead = is_ahead(terms, progress, slot, table.line[m])
+        commitment = table.commitment[m]
+        if ahead and table.plan_always[m] == 0:
+            end = window_end(terms, slot, table.window[m])
             plan_cheap_spot(
                 terms,
                 numbers[0] * terms.on_demand_price,
-                seen.price_ahead[slot],
-                seen.available_ahead[slot],
+                view.price_ahead[slot],
+                view.available_ahead[slot],
                 end - slot,
                 pool.plans[m, slot % commitment],
             )
@@ -237,13 +234,13 @@ def decide(
             numbers[1],
             numbers[2],
             numbers[3],
-            codes.line[m],
+            table.line[m],
             slot,
             progress,
             total_before(pool, m, slot),
             price,
             available,
-            seen.available[max(slot - 1, 0)],
+            view.available[max(slot - 1, 0)],
         )
     if kind == ON_DEMAND_ONLY:
         return least_steady_count(terms, slot, progress, last), 0
@@ -264,37 +261,28 @@ def decide(
 
 
 @kernel
-def run_slot(
+def take_slot(
     terms: JobConstants, pool: Pool, m: int, slot: int, price: float, on_demand: int, spot: int
 ) -> None:
     """Pay for a slot and work it off."""
-    count, held = on_demand + spot, (on_demand, spot)
-    if count > 0:
-        rest = terms.workload - pool.progress[m]
-        if terms.by_instance:
-            before = (0, 0)
-            if slot > 0:
-                before = (pool.held[m, slot - 1, 0], pool.held[m, slot - 1, 1])
-            start_instances(terms, pool.starting[m], before, held)
-            work, finish = work_while_starting(terms, pool.starting[m], held, rest)
-        else:
-            row = change(count, total_before(pool, m, slot))
-            work = terms.work[row, count]
-            finish = min(1.0 - terms.share[row] + rest / terms.work[UNCHANGED, count], 1.0)
+    last = (0, 0)
+    if slot > 0:
+        last = (pool.held[m, slot - 1, 0], pool.held[m, slot - 1, 1])
+    rest = terms.workload - pool.progress[m]
+    work, _, finish, pool.owed[m] = run_slot(terms, pool.starting[m], last, (on_demand, spot), rest)
+    pool.held[m, slot, 0], pool.held[m, slot, 1] = on_demand, spot
+    if on_demand + spot > 0:
         pool.progress[m] += work
         pool.slot_cost[m] += on_demand * terms.on_demand_price + spot * price
         if remaining_work(terms, pool.progress[m]) == 0.0:
             pool.finish[m] = slot + finish
-    if terms.by_instance:
-        pool.owed[m] = end_slot(pool.starting[m], held)
-    pool.held[m, slot, 0], pool.held[m, slot, 1] = on_demand, spot
 
 
 @kernel
 def play_pool(
     terms: JobConstants,
-    seen: Seen,
-    codes: Codes,
+    view: MarketView,
+    table: PolicyTable,
     scratch: WindowScratch,
     pool: Pool,
     value: Floats,
@@ -303,23 +291,21 @@ def play_pool(
     """Play all policies on one job.
 
     Args:
-        terms, seen, codes: the job, its market, the policies.
+        terms, view, table: the job, its market, the policies.
         scratch: of the widest window of AHAP.
         pool: progress, cost and held GPUs 0, finish below 0; written.
         value, cost: [m] V(T) and all that was paid; written.
     """
     for slot in range(terms.num_slots):
-        plan_windows(terms, seen, codes, pool, scratch, slot)
-        for m in range(len(codes.kind)):
+        plan_windows(terms, view, table, pool, scratch, slot)
+        for m in range(len(table.kind)):
             if pool.finish[m] < 0:
-                on_demand, spot = decide(terms, seen, codes, pool, m, slot)
-                run_slot(terms, pool, m, slot, seen.price[slot], on_demand, spot)
-    for m in range(len(codes.kind)):
-        rest, on_demand = remaining_work(terms, pool.progress[m]), 0
-        if rest > 0 and terms.by_instance:
-            on_demand = pool.held[m, terms.num_slots - 1, 0]
-            rest += owed_by_on_demand(terms, pool.starting[m], on_demand)
+                on_demand, spot = decide(terms, view, table, pool, m, slot)
+                take_slot(terms, pool, m, slot, view.price[slot], on_demand, spot)
+    for m in range(len(table.kind)):
+        on_demand = pool.held[m, terms.num_slots - 1, 0]
+        slots = overtime_slots(terms, pool.starting[m], pool.progress[m], on_demand)
         if pool.finish[m] < 0:
-            pool.finish[m] = terms.num_slots + termination_slots(terms, rest, on_demand)
+            pool.finish[m] = terms.num_slots + slots
         value[m] = value_at(terms, pool.finish[m])
-        cost[m] = pool.slot_cost[m] + termination_cost(terms, rest, on_demand)
+        cost[m] = pool.slot_cost[m] + terms.on_demand_price * terms.n_max * slots

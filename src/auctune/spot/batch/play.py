@@ -9,12 +9,13 @@ import numpy as np
 
 from auctune.domain import InputError
 from auctune.numerics.arrays import Floats, Ints
+from auctune.spot.account import JobConstants, job_constants
 from auctune.spot.batch.kernel import (
-    Codes,
+    MarketView,
+    PolicyTable,
     Pool,
-    Seen,
     encode,
-    is_coded,
+    has_kernel,
     play_pool,
     within,
 )
@@ -23,7 +24,6 @@ from auctune.spot.job import SpotJob
 from auctune.spot.market import SpotMarket
 from auctune.spot.play import play
 from auctune.spot.policy import Policy
-from auctune.spot.terms import JobConstants, job_constants
 from auctune.spot.window.program import make_scratch
 
 
@@ -77,8 +77,8 @@ def play_batch(
         raise InputError(
             "jobs", f"{len(jobs)}, {len(markets)} markets, {len(forecasts)} forecasts", "as many"
         )
-    coded = [m for m, policy in enumerate(policies) if is_coded(policy)]
-    codes = encode([policies[m] for m in coded])
+    with_kernel = [m for m, policy in enumerate(policies) if has_kernel(policy)]
+    table = encode([policies[m] for m in with_kernel])
     # A job that is played again and again is turned into arrays once.
     known = {
         (id(job), market.on_demand_price): job for job, market in zip(jobs, markets, strict=True)
@@ -87,11 +87,11 @@ def play_batch(
 
     def one(j: int) -> _JobOutcome:
         outcome = _empty(len(policies), jobs[j].deadline)
-        if coded:
+        if with_kernel:
             mine = terms[id(jobs[j]), markets[j].on_demand_price]
-            _play_coded(codes, coded, mine, jobs[j], markets[j], forecasts[j], outcome)
+            _play_with_kernel(table, with_kernel, mine, jobs[j], markets[j], forecasts[j], outcome)
         for m, policy in enumerate(policies):
-            if not is_coded(policy):
+            if not has_kernel(policy):
                 _play_single(m, policy, jobs[j], markets[j], forecasts[j], outcome)
         return outcome
 
@@ -123,8 +123,8 @@ def _empty(num_policies: int, num_slots: int) -> _JobOutcome:
     )
 
 
-def _play_coded(
-    codes: Codes,
+def _play_with_kernel(
+    table: PolicyTable,
     places: Sequence[int],
     terms: JobConstants,
     job: SpotJob,
@@ -132,8 +132,8 @@ def _play_coded(
     forecasts: ForecastTable | None,
     outcome: _JobOutcome,
 ) -> None:
-    codes = within(codes, job.deadline)
-    widest, most_plans = max(int(codes.window.max()), 1), max(int(codes.commitment.max()), 1)
+    table = within(table, job.deadline)
+    widest, most_plans = max(int(table.window.max()), 1), max(int(table.commitment.max()), 1)
     num = len(places)
     pool = Pool(
         progress=np.zeros(num),
@@ -144,14 +144,16 @@ def _play_coded(
         starting=np.zeros((num, 2, terms.n_max if terms.by_instance else 0)),
         owed=np.zeros(num),
     )
-    seen = _seen(job, market, forecasts, widest)
+    view = _market_view(job, market, forecasts, widest)
     value, cost = np.zeros(num), np.zeros(num)
-    play_pool(terms, seen, codes, make_scratch(terms, widest), pool, value, cost)
+    play_pool(terms, view, table, make_scratch(terms, widest), pool, value, cost)
     outcome.value[places], outcome.cost[places] = value, cost
     outcome.finish[places], outcome.held[places] = pool.finish, pool.held
 
 
-def _seen(job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, window: int) -> Seen:
+def _market_view(
+    job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, window: int
+) -> MarketView:
     market = market.between(0, job.deadline)
     price_ahead = np.zeros((job.deadline, window))
     available_ahead = np.zeros((job.deadline, window), dtype=np.int64)
@@ -163,7 +165,7 @@ def _seen(job: SpotJob, market: SpotMarket, forecasts: ForecastTable | None, win
             raise InputError("forecast", found, f"one of {window - 1} slots in each slot")
         price_ahead[:, 1:] = forecasts.price[: job.deadline, : window - 1]
         available_ahead[:, 1:] = forecasts.available[: job.deadline, : window - 1]
-    return Seen(market.price, market.available, price_ahead, available_ahead)
+    return MarketView(market.price, market.available, price_ahead, available_ahead)
 
 
 def _play_single(

@@ -1,12 +1,18 @@
 """A Markov chain of the market, with the rates at which it changed in the past.
 
-A state is a class of the count (none, the lower or the higher half of those above none), of the
-price (the lower or the higher half) and of age, how long spot has been there or not been there:
-what has just come is likelier to go than what has stayed, since times up and down have long tails.
+A state is a class of the count (none, the lower or the higher half of those above none) and of the
+price (the lower or the higher half), its *kind*, and a class of age, how long spot has been there
+or not been there: what has just come is likelier to go than what has stayed, since times up and
+down have long tails. In each slot
 
-A row of the transitions is the changes that were seen and a prior that weighs as much as
-`PRIOR_CHANGES` of them: spot comes or goes with probability 1 / (1 + age), which holds for slots
-of any length. So what the past has not shown is never impossible.
+    spot comes or goes with probability  h = theta(kind) exp f(up or down, age),
+    to a kind of age 0 as often as it did from this kind; else it grows older, and moves to another
+    kind of the same side (spot there, or not) as often as it did.
+
+The log hazard f is the posterior mode of Poisson counts under a Gaussian prior about -ln(1 + age),
+a rate that is the same for slots of any length: each f is tied to it by `LEVEL` and its deviation
+from it to those of the ages beside by `SMOOTHNESS`, so that it has no steps which few changes make.
+So what the past has not shown is never impossible, and what it has shown is believed by its number.
 """
 
 import hashlib
@@ -16,19 +22,30 @@ from typing import NamedTuple
 import numpy as np
 
 from auctune.domain.checks import check_count
-from auctune.numerics.arrays import Floats, Ints
+from auctune.numerics.arrays import Bools, Floats, Ints
 from auctune.spot.forecasts.forecast import Forecast, MarketChain
 from auctune.spot.forecasts.naive import LEVELS
 from auctune.spot.market import SpotMarket
 
-# Ages in slots at which the next class begins, and an age that stands for each class.
-AGES = (6, 36)
-TYPICAL_AGES = np.array([2.5, 14.7, 72.0])
+# Ages in slots at which the next class begins; where there are several kinds to a side, only each
+# second of them, so that programs stay small.
+AGES = np.array([1, 3, 9, 27, 81])
+_COARSE_AGES = AGES[1::2]
+# Precisions of the prior: of the log hazard of an age, and of its difference to the age beside.
+LEVEL, SMOOTHNESS = 2.0, 2.0
+# Changes that a kind's own rate needs to weigh as much as that of its side.
 PRIOR_CHANGES = 8.0
+# Slots in which a kind of the same side is thought to have stayed, beside those seen.
+_PRIOR_STAYS = 1.0
+_MOST_HAZARD = 0.95
+# Of the worst market that the past leaves likely: standard deviations of each log hazard by which
+# spot is thought to leave sooner and come later.
+WORST_DEVIATIONS = 2.0
+_NEWTON_STEPS = 50
 _MOST_KEPT = 64
 
-# Columns of labels.
-_COUNT, _PRICE, _AGE = 0, 1, 2
+# Columns of kinds.
+_COUNT, _PRICE = 0, 1
 
 
 class _Classes(NamedTuple):
@@ -37,18 +54,10 @@ class _Classes(NamedTuple):
     counts: Floats
     prices: Floats
 
-    def labels(self, price: Floats, count: Ints) -> Ints:
-        """[t, 3] classes of count (0 is none), price and age."""
-        slots = np.arange(len(count))
-        changed = np.concatenate(([True], (count[1:] > 0) != (count[:-1] > 0)))
-        age = slots - np.maximum.accumulate(np.where(changed, slots, 0))
+    def kinds(self, price: Floats, count: Ints) -> Ints:
+        """[t, 2] classes of count (0 is none) and price."""
         by_count = np.where(count > 0, 1 + np.searchsorted(self.counts, count), 0)
-        columns = (
-            by_count,
-            np.searchsorted(self.prices, price),
-            np.searchsorted(AGES, age, "right"),
-        )
-        return np.stack(columns, axis=1)
+        return np.stack((by_count, np.searchsorted(self.prices, price)), axis=1)
 
 
 def _make_classes(price: Floats, count: Ints) -> _Classes:
@@ -62,66 +71,138 @@ def _lower_half(values: Floats) -> Floats:
     return np.asarray(most[most < values.max(initial=0.0)])
 
 
+def _ages(count: Ints) -> Ints:
+    """[t] slots since spot last came or went, or since the first slot."""
+    slots = np.arange(len(count))
+    changed = np.concatenate(([True], (count[1:] > 0) != (count[:-1] > 0)))
+    return slots - np.maximum.accumulate(np.where(changed, slots, 0))
+
+
 class _Fit(NamedTuple):
-    """A chain, and the classes of its states.
+    """A chain, and what its states stand for: state i is of kind i // A and age class i % A.
 
     Attributes:
         classes: of slots.
-        labels: [i, 3] of states.
+        kinds: [p, 2].
+        ages: at which age classes begin, but for the first.
         chain: its present state is not set.
     """
 
     classes: _Classes
-    labels: Ints
+    kinds: Ints
+    ages: Ints
     chain: MarketChain
+
+    def present(self, past: SpotMarket) -> int:
+        """Return the state of the last slot, of the kind most like it where its own is unknown."""
+        kind = self.classes.kinds(past.price[-1:], past.available[-1:])[0]
+        far = np.abs(self.kinds - kind) @ np.array([2, 1])
+        other_side = (self.kinds[:, _COUNT] > 0) != (kind[_COUNT] > 0)
+        nearest = int(np.argmin(far + 100 * other_side))
+        recent = past.available[-AGES[-1] - 1 :]
+        age = int(np.searchsorted(self.ages, _ages(recent)[-1], "right"))
+        return nearest * (len(self.ages) + 1) + age
 
 
 def _fit(price: Floats, count: Ints) -> _Fit:
     classes = _make_classes(price, count)
-    seen = classes.labels(price, count)
+    seen = classes.kinds(price, count)
     # Spot can be there and not be there, even if one of them was never seen.
-    unseen = [
-        (kind, seen[-1, _PRICE], 0) for kind in (0, 1) if kind not in np.minimum(seen, 1)[:, 0]
-    ]
-    both = np.concatenate((seen, np.array(unseen, dtype=np.int64).reshape(-1, 3)))
-    labels, states = np.unique(both, axis=0, return_inverse=True)
-    num, at = len(labels), states.reshape(-1)[: len(seen)]
-    in_state = np.bincount(at, minlength=num)
-    moved = np.zeros((num, num))
-    np.add.at(moved, (at[:-1], at[1:]), 1.0)
-    # With a rate of 1 / (1 + age) so many slots have one change.
-    prior_slots = PRIOR_CHANGES * (1.0 + TYPICAL_AGES[labels[:, _AGE]])
-    weight = prior_slots[:, None] * _prior(labels, in_state) + moved
-    slots = np.maximum(in_state, 1)
-    prices = np.where(in_state > 0, np.bincount(at, price, num) / slots, price[-1])
-    counts = np.maximum(np.floor(np.bincount(at, count, num) / slots + 0.5), 1)
-    chain = MarketChain(
-        prices,
-        np.where(labels[:, _COUNT] > 0, counts, 0).astype(np.int64),
-        weight / weight.sum(axis=1, keepdims=True),
-        present=-1,
+    unseen = [(side, seen[-1, _PRICE]) for side in (0, 1) if side not in np.minimum(seen, 1)[:, 0]]
+    both = np.concatenate((seen, np.array(unseen, dtype=np.int64).reshape(-1, 2)))
+    kinds, found = np.unique(both, axis=0, return_inverse=True)
+    kind_of, num_kinds = found.reshape(-1)[: len(seen)], len(kinds)
+    up = kinds[:, _COUNT] > 0
+    ages = AGES if num_kinds <= 2 else _COARSE_AGES
+    age_of, num_ages = np.searchsorted(ages, _ages(count), "right"), len(ages) + 1
+    moved = np.zeros((num_kinds, num_kinds))
+    np.add.at(moved, (kind_of[:-1], kind_of[1:]), 1.0)
+    # Slots after which one was seen, and those after which spot came or went.
+    slots, changes = np.zeros((num_kinds, num_ages)), np.zeros((num_kinds, num_ages))
+    np.add.at(slots, (kind_of[:-1], age_of[:-1]), 1.0)
+    changed = up[kind_of[1:]] != up[kind_of[:-1]]
+    np.add.at(changes, (kind_of[:-1][changed], age_of[:-1][changed]), 1.0)
+    leave, factor = np.zeros((num_kinds, num_ages)), np.zeros((2, num_ages))
+    for side in (0, 1):
+        mine = up == side
+        log, deviation = log_hazard(ages, slots[mine].sum(axis=0), changes[mine].sum(axis=0))
+        hazard = np.exp(log)
+        expected = slots[mine] @ hazard
+        own = (changes[mine].sum(axis=1) + PRIOR_CHANGES) / (expected + PRIOR_CHANGES)
+        leave[mine] = own[:, None] * hazard
+        factor[side] = np.exp((WORST_DEVIATIONS if side else -WORST_DEVIATIONS) * deviation)
+    in_kind = np.bincount(kind_of, minlength=num_kinds)
+    prices = np.where(
+        in_kind > 0, np.bincount(kind_of, price, num_kinds) / np.maximum(in_kind, 1), price[-1]
     )
-    return _Fit(classes, labels, chain)
+    counts = np.floor(np.bincount(kind_of, count, num_kinds) / np.maximum(in_kind, 1) + 0.5)
+    chain = MarketChain(
+        np.repeat(prices, num_ages),
+        np.repeat(np.where(up, np.maximum(counts, 1), 0).astype(np.int64), num_ages),
+        _transition(up, moved, in_kind, leave, ages),
+        present=-1,
+        worst=_transition(up, moved, in_kind, leave * factor[up.astype(np.int64)], ages),
+    )
+    return _Fit(classes, kinds, ages, chain)
 
 
-def _prior(labels: Ints, in_state: Ints) -> Floats:
-    """[i, j] transitions by the rates of the prior, to states as frequent as they were."""
-    num, up = len(labels), labels[:, _COUNT] > 0
-    prior = np.zeros((num, num))
-    widths = np.append(np.diff((0, *AGES)), np.inf)
-    for i, (label, leaving) in enumerate(
-        zip(labels, 1.0 / (1.0 + TYPICAL_AGES[labels[:, _AGE]]), strict=True)
-    ):
-        others = up != up[i]
-        begun = others & (labels[:, _AGE] == 0)
-        # A market that began in this kind may never have come to it anew.
-        others = begun if begun.any() else others
-        share = (in_state + 1e-9) * others
-        prior[i] = leaving * share / share.sum()
-        older = np.flatnonzero((labels == label + np.array([0, 0, 1])).all(axis=1))
-        prior[i, older] += (1.0 - leaving) / widths[label[_AGE]]
-        prior[i, i] += 1.0 - prior[i].sum()
-    return prior
+def log_hazard(ages: Ints, slots: Floats, changes: Floats) -> tuple[Floats, Floats]:
+    """[a] the log of the probability that spot comes or goes in a slot, by class of age.
+
+    Also its standard deviation by the curvature at the mode (Laplace's approximation).
+
+    Args:
+        ages: at which classes begin, but for the first.
+        slots: [a] seen in each class.
+        changes: [a] of those in which it came or went.
+    """
+    first = np.concatenate(([0], ages))
+    # Of the last class, which has no end, a typical one.
+    last = np.append(ages, 2.5 * ages[-1])
+    prior = -np.log1p(np.sqrt((first + 0.5) * last))
+    step = np.diff(np.eye(len(first)), axis=0)
+    precision = LEVEL * np.eye(len(first)) + SMOOTHNESS * step.T @ step
+    log = prior.copy()
+    for _ in range(_NEWTON_STEPS):
+        expected = slots * np.exp(log)
+        slope = expected - changes + precision @ (log - prior)
+        move = np.linalg.solve(precision + np.diag(expected), slope)
+        log = log - np.clip(move, -1.0, 1.0)
+        if np.abs(move).max() < 1e-9:
+            break
+    covariance = np.linalg.inv(precision + np.diag(slots * np.exp(log)))
+    return np.asarray(log), np.sqrt(np.diag(covariance))
+
+
+def _transition(up: Bools, moved: Floats, in_kind: Ints, leave: Floats, ages: Ints) -> Floats:
+    """[i, j] by kind and age class.
+
+    Args:
+        up: [p] whether spot is there.
+        moved: [p, q] changes from kind to kind that were seen.
+        in_kind: [p] slots that were seen.
+        leave: [p, a] probability that spot comes or goes, at most `_MOST_HAZARD`.
+        ages: at which age classes begin, but for the first.
+    """
+    num_kinds, num_ages = leave.shape
+    leave = np.minimum(leave, _MOST_HAZARD)
+    width = np.append(np.diff(np.concatenate(([0], ages))), np.inf)
+    # As often as each kind was seen, where few changes were.
+    other = up[:, None] != up
+    share = np.where(other, moved + (in_kind + 1e-9) / len(moved), 0.0)
+    share = np.where(other, moved + share / share.sum(axis=1, keepdims=True), 0.0)
+    share /= share.sum(axis=1, keepdims=True)
+    within = np.where(other, 0.0, moved + _PRIOR_STAYS * np.eye(num_kinds))
+    within /= within.sum(axis=1, keepdims=True)
+    transition = np.zeros((num_kinds, num_ages, num_kinds, num_ages))
+    for age in range(num_ages):
+        gone = leave[:, age, None]
+        older = 0.0 if age == num_ages - 1 else 1.0 / width[age]
+        transition[:, age, :, 0] += gone * share
+        transition[:, age, :, age] += (1.0 - gone) * (1.0 - older) * within
+        transition[:, age, :, min(age + 1, num_ages - 1)] += (1.0 - gone) * older * within
+    states = num_kinds * num_ages
+    return transition.reshape(states, states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +221,9 @@ class MarkovChain:
         default_factory=dict, compare=False, repr=False
     )
 
+    # [h, i, j] as `_laws` has them.
+    _laws: dict[bytes, Floats] = field(default_factory=dict, compare=False, repr=False)
+
     def __post_init__(self) -> None:
         check_count(self.refit, "refit", 1)
 
@@ -152,12 +236,16 @@ class MarkovChain:
             if len(self._fitted) == _MOST_KEPT:
                 self._fitted.clear()
                 self._made.clear()
+                self._laws.clear()
             self._fitted[key] = _fit(price, count)
         fit = self._fitted[key]
-        present = _present(fit, past)
+        present = fit.present(past)
         made = self._made.get((key, present))
         if made is None or made.num_slots < num_slots:
-            made = _forecast(fit.chain._replace(present=present), num_slots)
+            if key not in self._laws or len(self._laws[key]) < num_slots:
+                self._laws[key] = _laws(fit.chain.transition, num_slots)
+            law = self._laws[key][:num_slots, present]
+            made = _forecast(fit.chain._replace(present=present), law)
             self._made[key, present] = made
         return Forecast(
             made.price[:num_slots],
@@ -169,22 +257,18 @@ class MarkovChain:
         )
 
 
-def _present(fit: _Fit, past: SpotMarket) -> int:
-    """Return the state that is most like the present slot; whether spot is there comes first."""
-    recent = slice(max(past.num_slots - AGES[-1] - 1, 0), None)
-    label = fit.classes.labels(past.price[recent], past.available[recent])[-1]
-    far = np.abs(fit.labels - label) @ np.array([4, 2, 1])
-    other_kind = (fit.labels[:, _COUNT] > 0) != (label[_COUNT] > 0)
-    return int(np.argmin(far + 100 * other_kind))
-
-
-def _forecast(chain: MarketChain, num_slots: int) -> Forecast:
-    """Return the law of each slot to come."""
-    chance = np.empty((num_slots, len(chain.price)))
-    row = np.eye(len(chain.price))[chain.present]
+def _laws(transition: Floats, num_slots: int) -> Floats:
+    """[h, i, j] the probability of state j h + 1 slots after state i."""
+    laws = np.empty((num_slots, *transition.shape))
+    law = np.eye(len(transition))
     for h in range(num_slots):
-        row = row @ chain.transition
-        chance[h] = row
+        law = law @ transition
+        laws[h] = law
+    return laws
+
+
+def _forecast(chain: MarketChain, chance: Floats) -> Forecast:
+    """Return the forecast with these probabilities [h, i] of each slot to come."""
     price = _quantiles(chain.price, chance)
     count = _quantiles(chain.available.astype(np.float64), chance).astype(np.int64)
     middle = LEVELS.index(0.5)

@@ -19,12 +19,15 @@ class MarketChain(NamedTuple):
         price, available: [i] of a slot in state i.
         transition: [i, j] probability of state j in the slot after state i.
         present: state of the slot in which the forecast is made.
+        worst: [i, j] transitions of the worst market that the past leaves likely, for the risk of
+            being late; None: `transition` is known.
     """
 
     price: Floats
     available: Ints
     transition: Floats
     present: int
+    worst: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +72,8 @@ def same_chain(one: MarketChain, other: MarketChain | None) -> bool:
     """Return whether two chains are the same, whatever the present state."""
     if other is None or one.transition is other.transition:
         return other is not None
-    return all(map(np.array_equal, one[:3], other[:3]))
+    mine, its = [chain.transition if chain.worst is None else chain.worst for chain in (one, other)]
+    return np.array_equal(mine, its) and all(map(np.array_equal, one[:3], other[:3]))
 
 
 class Forecaster(Protocol):

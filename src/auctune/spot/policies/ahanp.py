@@ -20,18 +20,17 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.domain.checks import check_finite, check_positive
 from auctune.numerics.jit import kernel
-from auctune.spot.policies.baselines import StatelessPolicy
-from auctune.spot.policy import SpotObservation
-from auctune.spot.terms import (
-    JobConstants,
+from auctune.spot.account import JobConstants, effective_progress
+from auctune.spot.deadline import (
     ProgressLine,
     check_line,
-    counted_progress,
     is_ahead,
     line_code,
     spot_first,
     usable_spot,
 )
+from auctune.spot.policies.baselines import StatelessPolicy
+from auctune.spot.policy import SpotObservation
 
 
 @kernel
@@ -118,7 +117,7 @@ class Ahanp(StatelessPolicy):
             self.growth,
             line_code(self.line),
             observation.slot,
-            counted_progress(terms, observation.progress, observation.owed),
+            effective_progress(terms, observation.progress, observation.owed),
             observation.last.total,
             observation.price,
             observation.available,

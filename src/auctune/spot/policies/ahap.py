@@ -23,19 +23,12 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
+from auctune.spot.account import JobConstants, job_constants
+from auctune.spot.deadline import ProgressLine, check_line, is_ahead, line_code, usable_spot
 from auctune.spot.forecasts.forecast import Forecast, check_forecast
 from auctune.spot.job import SpotJob
 from auctune.spot.policies.baselines import counted
 from auctune.spot.policy import SpotAllocation, SpotObservation
-from auctune.spot.terms import (
-    JobConstants,
-    ProgressLine,
-    check_line,
-    is_ahead,
-    job_constants,
-    line_code,
-    usable_spot,
-)
 from auctune.spot.window.program import (
     WindowScratch,
     fill_window,

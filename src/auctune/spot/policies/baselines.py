@@ -5,25 +5,20 @@ from dataclasses import dataclass
 
 from auctune.domain.checks import check_count, check_finite
 from auctune.numerics.jit import kernel
-from auctune.spot.job import SpotJob
-from auctune.spot.policy import SpotAllocation, SpotObservation
-from auctune.spot.terms import (
-    GROWN,
+from auctune.spot.account import (
     TOLERANCE,
-    UNCHANGED,
     JobConstants,
-    counted_progress,
-    fits_after,
+    effective_progress,
     job_constants,
-    pressed,
     remaining_work,
-    spot_first,
     state_of,
-    steady_work,
     total_of,
-    usable_spot,
     work_of,
 )
+from auctune.spot.deadline import fits_after, pressed, spot_first, steady_work, usable_spot
+from auctune.spot.grid import GROWN, UNCHANGED
+from auctune.spot.job import SpotJob
+from auctune.spot.policy import SpotAllocation, SpotObservation
 
 
 class StatelessPolicy(ABC):
@@ -48,7 +43,7 @@ def counted(terms: JobConstants, observation: SpotObservation) -> tuple[float, i
     """Return the progress that plans count on, and what was held in the slot before."""
     last = observation.last
     return (
-        counted_progress(terms, observation.progress, observation.owed),
+        effective_progress(terms, observation.progress, observation.owed),
         state_of(terms, last.on_demand, last.spot),
     )
 

@@ -12,7 +12,7 @@ stays so. The best plan maximizes the expected utility subject to
     P(work is left at d) <= risk,    E[cost, ending included] <= cost_cap - spent.
 
 Both become prices in that program (`auctune.spot.window.limits`). With no risk a net holds beside
-them: what could make the job late, whatever comes, is not done (`auctune.spot.terms.pressed`).
+them: what could make the job late, whatever comes, is not done (`auctune.spot.deadline.pressed`).
 """
 
 from dataclasses import dataclass
@@ -22,19 +22,12 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.numerics.jit import kernel
+from auctune.spot.account import JobConstants, job_constants, remaining_work, state_of
+from auctune.spot.deadline import fits_after, pressed, steady_work
 from auctune.spot.forecasts.forecast import Forecast, MarketChain, check_forecast, same_chain
 from auctune.spot.job import SpotJob
 from auctune.spot.policies.baselines import counted
 from auctune.spot.policy import SpotAllocation, SpotObservation
-from auctune.spot.terms import (
-    JobConstants,
-    fits_after,
-    job_constants,
-    pressed,
-    remaining_work,
-    state_of,
-    steady_work,
-)
 from auctune.spot.window.expectation import make_scenarios
 from auctune.spot.window.limits import LimitedProgram, Limits
 from auctune.spot.window.table import units_done

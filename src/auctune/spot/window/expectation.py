@@ -7,18 +7,10 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
+from auctune.spot.account import JobConstants, can_be_held, num_states, on_demand_of, state_of
 from auctune.spot.forecasts.forecast import Forecast
-from auctune.spot.terms import (
-    UNCHANGED,
-    JobConstants,
-    can_be_held,
-    num_states,
-    on_demand_of,
-    state_of,
-    termination_cost,
-    termination_slots,
-    value_at,
-)
+from auctune.spot.grid import UNCHANGED
+from auctune.spot.value import termination_cost, termination_slots, value_at
 from auctune.spot.window.table import (
     TableScratch,
     best_state,
@@ -77,12 +69,15 @@ class Scenarios(NamedTuple):
         available: [h, i].
         transition: [r, i] P; rows beyond the scenarios' own are only for the slot that is seen.
         present: row of the slot that is seen.
+        worst: [r, i] P of the worst market that is likely, by which the risk of being late is
+            limited; P itself where there is no other.
     """
 
     price: Floats
     available: Ints
     transition: Floats
     present: int
+    worst: Floats
 
 
 def make_scenarios(
@@ -99,6 +94,7 @@ def make_scenarios(
     """
     prices, counts = np.empty((0, 1)), np.empty((0, 1), dtype=np.int64)
     transition, present = np.ones((2, 1)), 1
+    worst: Floats | None = None
     if forecast is not None and forecast.chain is not None:
         chain = forecast.chain
         shape = (num_ahead, len(chain.price))
@@ -106,7 +102,7 @@ def make_scenarios(
             np.broadcast_to(chain.price, shape),
             np.broadcast_to(chain.available, shape),
         )
-        transition, present = chain.transition, chain.present
+        transition, present, worst = chain.transition, chain.present, chain.worst
     elif forecast is not None and len(forecast.levels):
         levels, num = forecast.levels, len(SCENARIO_LEVELS)
         quantiles = forecast.available_quantiles[:num_ahead].astype(np.float64)
@@ -124,6 +120,7 @@ def make_scenarios(
         np.concatenate((np.full(now, available, dtype=np.int64), counts)),
         np.ascontiguousarray(transition),
         present,
+        np.ascontiguousarray(transition if worst is None else worst),
     )
 
 
@@ -153,8 +150,9 @@ class ExpectationScratch(NamedTuple):
     table: TableScratch
 
 
-# Of the tables that a program keeps beside those at work, so as not to be solved in each slot.
-KEPT_BYTES = 64 * 2**20
+# Of the tables that a program keeps beside those at work, so as not to be solved in each slot: with
+# one GPU as many slots of two days' work as a chain stands for.
+KEPT_BYTES = 96 * 2**20
 
 
 def make_expectation_scratch(

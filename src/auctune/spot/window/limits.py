@@ -6,18 +6,25 @@ become multipliers, lambda for being late and nu on cost, by Lagrangian duality.
 J falls convexly in each, and the slope from one multiplier x to the next y bounds the constraint's
 left side from above: P(late at y) <= (J(x) - J(y)) / (y - x), and so for the cost. The first y of
 a ladder whose bound is within the limit is taken, or the last: nu with lambda = 0, then lambda,
-then nu again. Where no nu keeps the cap beside that lambda, lambda is 0: the cap comes first.
+then nu again. The slope for lambda is that of the worst market which the past leaves likely, the
+corner with the least spot of a box of hazards (a robust program: Iyengar, "Robust Dynamic
+Programming", 2005; Nilim and El Ghaoui, 2005): with a mean taken for the truth the risk would be
+the forecast's own. The plan itself is for the mean. Where no nu keeps the cap beside that lambda,
+lambda is 0: the cap comes first.
 
 Lambda never falls while a job runs: a risk that was taken once is not taken again.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from auctune.spot.terms import UNCHANGED, JobConstants, termination_cost
+from auctune.spot.account import JobConstants
+from auctune.spot.grid import UNCHANGED
+from auctune.spot.value import termination_cost
 from auctune.spot.window.expectation import (
     ExpectationScratch,
     Multipliers,
@@ -54,7 +61,6 @@ class LimitedProgram:
         self._terms = terms
         self._stake = terms.value + termination_cost(terms, terms.workload)
         self._scratch: ExpectationScratch | None = None
-        self._scenarios: Scenarios | None = None
         self._solved: Multipliers | None = None
         self._least_late = 0.0
         self._done, self._last = 0, 0
@@ -97,18 +103,24 @@ class LimitedProgram:
         (num_rows, num), scratch = scenarios.transition.shape, self._scratch
         if scratch is None or (scratch.ahead.shape[1], len(scratch.value)) != (num_rows, num):
             self._scratch = make_expectation_scratch(self._terms, num_rows, num, most_kept)
-        self._scenarios, self._done, self._last = scenarios, done, last
-        values: dict[Multipliers, float] = {}
-        self._solved = None
+        self._done, self._last = done, last
+        worst = scenarios._replace(transition=scenarios.worst)
+        has_worst = scenarios.worst is not scenarios.transition
+        values: dict[tuple[Multipliers, bool], float] = {}
+        newest: tuple[Multipliers, bool] | None = None
 
-        def value(pair: Multipliers) -> float:
-            if pair not in values:
-                values[pair] = self._value(pair)
-            return values[pair]
+        def value(pair: Multipliers, *, in_worst: bool = False) -> float:
+            nonlocal newest
+            key = (pair, in_worst and has_worst)
+            if key not in values:
+                values[key], newest = self._value(pair, worst if key[1] else scenarios), key
+            return values[key]
 
-        best = multipliers_within(limits, self._stake, value, self._least_late)
-        if self._solved != best:
-            self._value(best)
+        best = multipliers_within(
+            limits, self._stake, value, self._least_late, partial(value, in_worst=True)
+        )
+        if newest != (best, False):
+            self._value(best, scenarios)
         self._least_late = max(self._least_late, best.late)
 
     def choose(
@@ -138,10 +150,8 @@ class LimitedProgram:
             self._terms, self._scratch, self._solved, table, price, available, done, lowest, last
         )
 
-    def _value(self, pair: Multipliers) -> float:
+    def _value(self, pair: Multipliers, scenarios: Scenarios) -> float:
         assert self._scratch is not None
-        assert self._scenarios is not None
-        scenarios = self._scenarios
         fill_expected(self._terms, self._scratch, scenarios, pair, self._done)
         self._solved = pair
         price, available = float(scenarios.price[0, 0]), int(scenarios.available[0, 0])
@@ -149,7 +159,11 @@ class LimitedProgram:
 
 
 def multipliers_within(
-    limits: Limits, stake: float, value: Callable[[Multipliers], float], least_late: float = 0.0
+    limits: Limits,
+    stake: float,
+    value: Callable[[Multipliers], float],
+    least_late: float = 0.0,
+    worst_value: Callable[[Multipliers], float] | None = None,
 ) -> Multipliers:
     """Return lambda and nu that keep both limits, or the cost's where both cannot be kept.
 
@@ -158,7 +172,9 @@ def multipliers_within(
         stake: that the ladder of lambda has shares of.
         value: J.
         least_late: the least lambda, unless the cap on cost forbids it.
+        worst_value: J in the worst market, for the risk; by default as `value`.
     """
+    in_worst = value if worst_value is None else worst_value
 
     def dear_beside(late: float) -> float | None:
         if limits.left == np.inf:
@@ -173,7 +189,9 @@ def multipliers_within(
     late: float | None = CERTAIN * stake
     if limits.risk > 0.0:
         dear, steps = alone, [share * stake for share in LATE_MULTIPLIERS]
-        late = _first(steps, limits.risk, lambda late: value(Multipliers(late, dear)), least_late)
+        late = _first(
+            steps, limits.risk, lambda late: in_worst(Multipliers(late, dear)), least_late
+        )
         late = steps[-1] if late is None else late
     assert late is not None
     both = dear_beside(late)

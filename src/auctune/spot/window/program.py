@@ -13,7 +13,8 @@ import numpy as np
 
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
-from auctune.spot.terms import JobConstants, expected_progress, num_states, units_of
+from auctune.spot.account import JobConstants, num_states, units_of
+from auctune.spot.deadline import expected_progress
 from auctune.spot.window.table import (
     TableScratch,
     best_state,

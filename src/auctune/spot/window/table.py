@@ -8,22 +8,17 @@ import numpy as np
 from auctune.domain import InputError
 from auctune.numerics.arrays import Floats
 from auctune.numerics.jit import kernel
-from auctune.spot.terms import (
-    GROWN,
-    KEPT,
-    MOST_BYTES,
-    NUMBER_BYTES,
-    SHRUNK,
+from auctune.spot.account import (
     TOLERANCE,
-    UNCHANGED,
     JobConstants,
     can_be_held,
     num_states,
     on_demand_of,
     state_of,
-    terminal_value,
     units_of,
 )
+from auctune.spot.grid import GROWN, KEPT, MOST_BYTES, NUMBER_BYTES, SHRUNK, UNCHANGED
+from auctune.spot.value import terminal_value
 
 
 def check_memory(num_tables: int, n_max: int, units: int, *, by_instance: bool = False) -> None:
@@ -257,7 +252,20 @@ def fill_by_instance(
 ) -> None:
     """Fill a slot's table by instance; see `fill_slot`.
 
-    With x = k + s H(m), `ahead[j][x]` is the worth of state j: its cost, and what comes after it.
+    (o, s) on-demand and spot GPUs are held before, (p, q) next. With x = k + units[KEPT, m] for the
+    m GPUs that are held on, `ahead[p, q][x]` is what comes after (p, q), less its cost. The
+    value of (o, s) is the best of four cases, in each of which m depends on fewer numbers:
+
+    |        | q >= s                             | q <= s                             |
+    | ------ | ---------------------------------- | ---------------------------------- |
+    | p >= o | m = o + s, the same for all (p, q) | m = o + q, the same for all p      |
+    |        | 1. max over p and q, then shift    | 2. max over p, shift, max over q   |
+    | p <= o | m = p + s, the same for all q      | m = p + q                          |
+    |        | 3. max over q, shift, max over p   | 4. shift, then max over p and q    |
+
+    "Shift" is by units[KEPT, m]. Maxima over p >= o or q >= s are suffix maxima, those over p <= o
+    or q <= s prefix maxima, so that each state costs O(1) in each case. Where p = o or q = s cases
+    agree.
     """
     most, side, units, best = terms.n_max, terms.n_max + 1, terms.units, scratch.best
     last = min(top + units[KEPT, most], high + terms.debt)
@@ -273,7 +281,7 @@ def fill_by_instance(
             if end < last:
                 # Beyond what this state can be asked for.
                 ahead[j, end + 1 :] = -np.inf
-    # Both kinds at least as many as before.
+    # 1. Both kinds at least as many as before.
     for o in range(most, -1, -1):
         for s in range(most - o, -1, -1):
             n, j = o + s, o * side + s
@@ -284,7 +292,7 @@ def fill_by_instance(
                 raise_row(reach[j + 1], low, last, row)
             out[j, low : top + 1] = -np.inf
             raise_to(row, units[KEPT, n], low, top, out[j])
-    # At most as many on-demand, at least as many spot GPUs; then the other way round.
+    # 3. At most as many on-demand, at least as many spot GPUs; then 2., the other way round.
     for kind in range(2):
         across, along = (1, side) if kind == 0 else (side, 1)
         for a in range(side):
@@ -300,7 +308,7 @@ def fill_by_instance(
                 j = a * along + b * across
                 raise_to(reach[j, : last + 1], units[KEPT, a + b], low, top, best)
                 raise_row(best, low, top, out[j])
-    # At most as many of both.
+    # 4. At most as many of both.
     for o in range(side):
         for s in range(side - o):
             j = o * side + s

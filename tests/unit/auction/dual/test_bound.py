@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from auctune.auction.dual import BoundParams, CuttingParams, DescentParams, lagrangian_bound
+from auctune.auction.dual import BoundParams, DescentParams, lagrangian_bound
 from auctune.auction.offline import offline_optimum
 from auctune.domain import Cluster, Node, NodeType, Quote, Task
 from support.markets import random_market
@@ -29,9 +29,8 @@ def test_no_decisions_are_worth_more(market: PricedMarket) -> None:
 def test_a_descent_that_is_cut_short_gives_a_bound_too(market: PricedMarket) -> None:
     cluster, tasks = market.cluster, market.tasks
     one = DescentParams(max_steps=1)
-    params = BoundParams(one, one, max_responses=1, cutting=CuttingParams(max_cells=0))
+    params = BoundParams(one, one, max_responses=1)
     short = lagrangian_bound(cluster, tasks, params)
-    assert short.gap is None
     assert short.value >= offline_optimum(cluster, tasks).welfare * (1 - 1e-12)
 
 
@@ -112,42 +111,25 @@ def test_bids_of_very_different_sizes_have_a_true_bound() -> None:
 
 @pytest.mark.parametrize("num_tasks", [8, 30])
 @pytest.mark.parametrize("seed", range(8))
-def test_small_markets_have_the_optimum_of_the_linear_program_and_know_it(
+def test_small_markets_come_near_the_optimum_of_the_linear_program(
     seed: int, num_tasks: int
 ) -> None:
     market = random_market(np.random.default_rng(seed), slots=5, num_tasks=num_tasks)
     best = solve_relaxation(market.cluster, market.tasks).welfare
     found = lagrangian_bound(market.cluster, market.tasks)
-    assert found.value >= best * (1 - 1e-12)
-    assert found.value <= best * (1 + 1e-4) + 1e-7
-    assert found.gap is not None
-    assert found.value - best - 1e-6 <= found.gap <= 1e-4 * found.value + 1e-7
+    assert best * (1 - 1e-12) <= found.value <= best * 1.01 + 1e-7
 
 
 @pytest.mark.parametrize(("seed", "num_tasks"), [(5069, 40), (5388, 30), (5191, 20)])
-def test_descents_alone_that_begin_anew_at_edges_come_within_two_hundredths(
+def test_descents_that_begin_anew_at_edges_come_within_two_hundredths(
     seed: int, num_tasks: int
 ) -> None:
     market = random_market(np.random.default_rng(seed), slots=5, num_tasks=num_tasks)
     best = solve_relaxation(market.cluster, market.tasks).welfare
-    params = BoundParams(cutting=CuttingParams(max_cells=0))
-    assert lagrangian_bound(market.cluster, market.tasks, params).value <= 1.02 * best
+    assert lagrangian_bound(market.cluster, market.tasks).value <= 1.02 * best
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    [
-        (BoundParams, "max_responses", 0),
-        (BoundParams, "gain", -1.0),
-        (CuttingParams, "max_rounds", -1),
-        (CuttingParams, "max_cells", -1),
-        (CuttingParams, "gap", 0.0),
-        (CuttingParams, "step", 0.0),
-        (CuttingParams, "step", 1.5),
-    ],
-)
-def test_parameters_that_make_no_sense_are_refused(
-    kind: type[BoundParams | CuttingParams], name: str, value: float
-) -> None:
+@pytest.mark.parametrize(("name", "value"), [("max_responses", 0), ("gain", -1.0)])
+def test_parameters_that_make_no_sense_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{name} is .*; expected"):
-        kind(**{name: value})  # type: ignore[arg-type]
+        BoundParams(**{name: value})  # type: ignore[arg-type]

@@ -12,16 +12,16 @@ from auctune.auction.dual import (
     DescentParams,
     Supply,
     TaskColumns,
-    minimize_dual,
     to_columns,
     whole_supply,
 )
-from auctune.auction.dual.dual import Dual, DualPrices, _DescentObjective
+from auctune.auction.dual.descent import _DescentObjective
+from auctune.auction.dual.dual import Dual, DualPrices
 from auctune.domain import Cluster, Node, NodeType, Task
 from auctune.numerics.arrays import Floats
 from auctune.sim.instance import Instance
 from support.markets import random_market
-from support.priced_markets import PricedMarket, priced_markets
+from support.priced_markets import PricedMarket, lowest_prices, priced_markets
 from support.schedule_relaxation import solve_relaxation
 from support.thorough import drawn
 
@@ -29,16 +29,16 @@ from support.thorough import drawn
 SLACK = 1e-6
 
 
-def fall_of(market: PricedMarket) -> tuple[_DescentObjective, Floats, Floats]:
+def objective_of(market: PricedMarket) -> tuple[_DescentObjective, Floats, Floats]:
     """The dual from the market's prices on, and both of its prices as the descent has them."""
     dual = Dual(market.supply, market.columns, market.weights)
     there = _DescentObjective(dual, DualPrices(0.0, market.other_lam, market.other_phi)).start
-    fall = _DescentObjective(dual, DualPrices(0.0, market.lam, market.phi))
-    return fall, fall.start, there
+    objective = _DescentObjective(dual, DualPrices(0.0, market.lam, market.phi))
+    return objective, objective.start, there
 
 
 def descend(market: PricedMarket, start: DualPrices | None = None, steps: int = 60) -> DualPrices:
-    return minimize_dual(
+    return lowest_prices(
         market.supply,
         market.columns,
         market.weights,
@@ -50,21 +50,23 @@ def descend(market: PricedMarket, start: DualPrices | None = None, steps: int = 
 @drawn(40)
 @given(market=priced_markets())
 def test_the_value_is_the_definition_s_and_the_slope_supports_it(market: PricedMarket) -> None:
-    fall, here, there = fall_of(market)
-    value, slope = fall.value_and_slope(here)
+    objective, here, there = objective_of(market)
+    value, slope = objective.value_and_slope(here)
     assert value == pytest.approx(0.0, abs=1e-12)
-    assert fall.value(value) == pytest.approx(market.dual_value(market.lam, market.phi), abs=SLACK)
+    assert objective.value(value) == pytest.approx(
+        market.dual_value(market.lam, market.phi), abs=SLACK
+    )
     other = market.dual_value(market.other_lam, market.other_phi)
-    assert other >= fall.value(float(slope @ (there - here))) - SLACK
-    assert other == pytest.approx(fall.value(fall.value_and_slope(there)[0]), abs=SLACK)
+    assert other >= objective.value(float(slope @ (there - here))) - SLACK
+    assert other == pytest.approx(objective.value(objective.value_and_slope(there)[0]), abs=SLACK)
 
 
 @drawn(30)
 @given(market=priced_markets(), share=st.floats(0.0, 1.0))
 def test_the_value_is_convex_along_a_segment(market: PricedMarket, share: float) -> None:
-    fall, *ends = fall_of(market)
-    between = fall.value_and_slope(share * ends[0] + (1 - share) * ends[1])[0]
-    values = [fall.value_and_slope(end)[0] for end in ends]
+    objective, *ends = objective_of(market)
+    between = objective.value_and_slope(share * ends[0] + (1 - share) * ends[1])[0]
+    values = [objective.value_and_slope(end)[0] for end in ends]
     assert between <= share * values[0] + (1 - share) * values[1] + SLACK
 
 
@@ -107,7 +109,7 @@ def gaps(markets: list[Instance]) -> Floats:
     for market in markets:
         tasks = list(market.tasks)
         columns = to_columns(tasks, market.cluster)
-        ends = minimize_dual(whole_supply(market.cluster), columns, np.ones(len(tasks))).value
+        ends = lowest_prices(whole_supply(market.cluster), columns, np.ones(len(tasks))).value
         best = solve_relaxation(market.cluster, tasks).welfare
         found.append((ends - best) / max(best, 1.0))
     return np.array(found)
@@ -135,7 +137,7 @@ def test_with_dozens_of_bids_nine_of_ten_descents_come_within_a_percent() -> Non
 @pytest.mark.parametrize(("seed", "num_tasks"), [(5043, 40), (5208, 30), (5286, 40)])
 def test_at_its_worst_a_descent_ends_at_a_kink_within_a_tenth(seed: int, num_tasks: int) -> None:
     # The worst of 1,200 markets: steps along the slope find nothing lower at 4.6, 2.8 and 2.4
-    # percent. The bound begins anew there, and then cuts.
+    # percent. The bound begins anew there.
     market = random_market(np.random.default_rng(seed), slots=5, num_tasks=num_tasks)
     assert -1e-9 <= gaps([market])[0] <= 0.1
 
@@ -155,7 +157,7 @@ TASK = Task("t", 0, 0, 10.0, 1.0, Decimal(5), {"gpu": 10.0})
 
 
 def minimum(tasks: list[Task], weights: list[float]) -> DualPrices:
-    return minimize_dual(whole_supply(CLUSTER), to_columns(tasks, CLUSTER), np.array(weights))
+    return lowest_prices(whole_supply(CLUSTER), to_columns(tasks, CLUSTER), np.array(weights))
 
 
 def test_one_place_is_worth_the_best_bid_and_priced_between_the_best_two() -> None:
@@ -196,8 +198,8 @@ DAY = random_market(np.random.default_rng(7), slots=6, nodes=25, num_tasks=250, 
 @pytest.mark.parametrize("times", [100.0, 1 / 3, 1e-9, 1e7])
 def test_in_another_currency_prices_are_the_same(times: float) -> None:
     weights, params = np.ones(250), DescentParams(max_steps=15)
-    found = minimize_dual(*scaled(DAY, 1.0), weights, params=params)
-    other = minimize_dual(*scaled(DAY, times), weights, params=params)
+    found = lowest_prices(*scaled(DAY, 1.0), weights, params=params)
+    other = lowest_prices(*scaled(DAY, times), weights, params=params)
     assert other.value / times == pytest.approx(found.value, rel=1e-9)
     np.testing.assert_allclose(other.lam / times, found.lam, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(other.phi / times, found.phi, rtol=1e-6, atol=1e-9)
@@ -209,17 +211,17 @@ def test_one_absurd_bid_does_not_hide_the_others(absurd: float) -> None:
     bid = columns.bid.copy()
     # The task wins in either case.
     bid[0] = 1000.0
-    usual = minimize_dual(supply, columns._replace(bid=bid), np.ones(250))
+    usual = lowest_prices(supply, columns._replace(bid=bid), np.ones(250))
     bid = bid.copy()
     bid[0] = absurd
-    found = minimize_dual(supply, columns._replace(bid=bid), np.ones(250))
+    found = lowest_prices(supply, columns._replace(bid=bid), np.ones(250))
     assert found.value - absurd == pytest.approx(usual.value - 1000.0, rel=1e-3)
 
 
 def test_relaxed_answers_end_a_little_higher() -> None:
     supply, columns = scaled(DAY, 1.0)
-    exact = minimize_dual(supply, columns, np.ones(250)).value
-    relaxed = minimize_dual(supply, columns, np.ones(250), answers="relaxed").value
+    exact = lowest_prices(supply, columns, np.ones(250)).value
+    relaxed = lowest_prices(supply, columns, np.ones(250), answers="relaxed").value
     assert exact * (1 - 1e-3) <= relaxed <= exact * 1.1
 
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from auctune.auction.dual import minimize_dual, to_columns, whole_supply
+from auctune.auction.dual import to_columns, whole_supply
 from auctune.auction.dual.columns import Supply
 from auctune.auction.dual.dual import Dual
 from auctune.auction.dual.scenarios import DemandScenarios, descend_scenarios, usual_prices
 from auctune.auction.pricing.demand_history import select_rows
 from auctune.numerics.arrays import Floats
 from support.markets import random_market
+from support.priced_markets import lowest_prices
 
 DAY = random_market(np.random.default_rng(7), slots=6, nodes=25, num_tasks=250, max_types=2)
 COLUMNS = to_columns(DAY.tasks, DAY.cluster)
@@ -35,7 +36,9 @@ def descended(num_steps: int, num_rows: int = 6) -> tuple[Supply, Floats, Floats
     shape = (2, *supply.compute.shape)
     lam, phi = np.full(shape, usual_prices(COLUMNS)[0]), np.zeros(shape)
     shares = np.maximum(0.3 / np.arange(1, num_steps + 1), 0.01)
-    descend_scenarios(supply, scenarios(), lam, phi, num_rows=num_rows, shares=shares)
+    descend_scenarios(
+        supply, scenarios(), lam, phi, num_rows=num_rows, shares=shares, least_supply=0.05
+    )
     return supply, lam, phi
 
 
@@ -43,7 +46,7 @@ def test_many_steps_come_near_the_minimum_of_each_scenario() -> None:
     supply, lam, phi = descended(400)
     for s in range(2):
         one = dual(s, supply)
-        least = minimize_dual(supply, one.columns, WEIGHTS[s], answers="relaxed").value
+        least = lowest_prices(supply, one.columns, WEIGHTS[s], answers="relaxed").value
         found = one.value(one.respond(lam[s], phi[s]))
         assert least * (1 - 1e-6) <= found <= least * 1.03
 
@@ -58,7 +61,8 @@ def test_a_bid_of_0_that_a_node_type_cannot_hold_moves_no_price() -> None:
     for weights in (WEIGHTS, WEIGHTS * (ROWS > 0)):
         one = scenarios()._replace(pool=pool, weights=weights)
         lam, phi = np.full((2, *supply.compute.shape), 0.1), np.zeros((2, *supply.compute.shape))
-        descend_scenarios(supply, one, lam, phi, num_rows=6, shares=np.array([0.01]))
+        steps = np.array([0.01])
+        descend_scenarios(supply, one, lam, phi, num_rows=6, shares=steps, least_supply=0.05)
         prices.append(lam)
     assert np.array_equal(prices[0], prices[1])
 

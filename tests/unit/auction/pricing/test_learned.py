@@ -1,6 +1,6 @@
 """Learned prices: the typical day, the forecast, and when prices move."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from auctune.auction import Pdftsp, PdftspParams
-from auctune.auction.pricing import LearnedPricing
+from auctune.auction.dual import lagrangian_bound
+from auctune.auction.pricing import LearnedParams, LearnedPricing
 from auctune.auction.pricing.demand_history import (
     DayRecord,
     DemandHistory,
@@ -17,29 +18,24 @@ from auctune.auction.pricing.demand_history import (
     relative_columns,
     select_rows,
 )
-from auctune.auction.pricing.forecast import (
+from auctune.auction.pricing.demand_profile import (
     DemandProfile,
-    ForecastParams,
-    ForecastState,
     fit_profile,
-    forecast,
+    known_profile,
     kronecker_sample,
     value_statistics,
 )
-from auctune.domain import InputError, NodeLost, PricesLearned, Task
+from auctune.auction.pricing.forecast import ForecastState, forecast
+from auctune.domain import InputError, NodeLost, PricesLearned, Saved, Task
 from auctune.domain.money import LARGEST
+from auctune.domain.snapshot import write_snapshot
+from auctune.sim.engine import simulate
+from auctune.sim.metrics import measure
 from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 
 SMALL = make_instance(SyntheticParams(nodes={"a100": 4}, rate=8.0, seed=5))
-FORECAST = ForecastParams(
-    recent=36,
-    half_life=24.0,
-    fresh=0.5,
-    fading=18.0,
-    scenarios=8,
-    samples=5,
-    recent_samples=2,
-)
+FORECAST = LearnedParams().in_slots(600.0, 144, 1)
+NOTHING_FRESH = LearnedParams(fresh=0.0)
 
 
 def history_with(counts: np.ndarray, now: int | None = None) -> DemandHistory:
@@ -358,3 +354,72 @@ def test_worth_is_of_bids_above_zero() -> None:
     assert found.median_bid == 4
     assert found.mean == pytest.approx(np.log(4 / SMALL.tasks[0].work))
     assert found.error == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("place", "damage"),
+    [
+        ("lam", lambda saved: {"lam": saved["lam"][:, 1:]}),
+        ("phi", lambda saved: {"phi": np.full_like(saved["phi"], np.nan)}),
+        ("lam", lambda saved: {"lam": -1.0 - saved["lam"]}),
+        ("lam", lambda saved: {"lam": saved["lam"].astype(str)}),
+        ("unit", lambda _: {"unit": float("inf")}),
+        ("enough", lambda _: {"enough": np.zeros(2)}),
+        ("counts", lambda saved: {"diary": {**saved["diary"], "counts": np.zeros(3)}}),
+        ("counts", lambda saved: {"days": [{**saved["days"][0], "counts": np.zeros(3)}]}),
+        ("bid", lambda saved: {"days": [with_columns(saved["days"][0], "bid", np.inf)]}),
+        ("first_quote", lambda saved: {"days": [with_columns(saved["days"][0], "first_quote", 9)]}),
+        ("own_cost", lambda saved: {"days": [with_columns(saved["days"][0], "own_cost", 5)]}),
+    ],
+)
+def test_a_snapshot_that_is_not_one_is_refused_before_any_of_it_is_loaded(
+    place: str, damage: Callable[[Saved], Saved]
+) -> None:
+    mechanism, pricing = learned((SMALL.tasks,))
+    mechanism.advance(0)
+    saved = pricing.save()
+    _, other = learned((SMALL.tasks[:100],))
+    before = other.save()
+    with pytest.raises(InputError, match=f"snapshot.{place}"):
+        other.load({**saved, **damage(saved)})
+    after = other.save()
+    assert write_snapshot(after) == write_snapshot(before)
+    assert not other.lam.any()
+    other.load(saved)
+    assert write_snapshot(other.save()) == write_snapshot(saved)
+
+
+def with_columns(day: Saved, name: str, last: float) -> Saved:
+    """The day with another last entry in one of its columns."""
+    column = day["columns"][name].copy()
+    column[-1] = last
+    return {**day, "columns": {**day["columns"], name: column}}
+
+
+def test_who_knows_a_day_expects_its_counts_whatever_came_before() -> None:
+    counts = np.random.default_rng(4).poisson(6, 144)
+    counts[50:60] = 0
+    known = known_profile(seen_with(counts))
+    for slot in (0, 49, 52, 100):
+        records = history_with(counts, slot - 1)
+        records.begin(slot)
+        now = ForecastState(slot, records.recent())
+        found = forecast(known, now, 144 - slot, replace(FORECAST, constants=NOTHING_FRESH))
+        assert found is not None
+        assert found.total == counts[slot]
+        scenarios = found.scenarios
+        for ahead, count in enumerate(counts[slot : slot + 40]):
+            expected = scenarios.weights[:, scenarios.arrival == ahead].sum(axis=1)
+            assert expected == pytest.approx(np.full(8, count))
+
+
+@pytest.mark.slow
+def test_who_knows_each_bid_of_a_day_has_most_of_what_can_be_had() -> None:
+    welfare = {}
+    for which in (False, True):
+        mechanism, pricing = learned()
+        pricing.know_day(SMALL.tasks, which=which)
+        welfare[which] = measure(simulate(SMALL, mechanism)).welfare
+    bound = lagrangian_bound(SMALL.cluster, SMALL.tasks).value
+    assert 0.9 * bound < welfare[False] < bound
+    assert 0.9 * bound < welfare[True] < bound

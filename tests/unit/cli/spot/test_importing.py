@@ -7,24 +7,25 @@ from pathlib import Path
 import pytest
 
 Run = Callable[..., tuple[int, str, list[str]]]
+NO_PRICES = "no prices: use it with --prices or --fixed-price"
 
 
 @pytest.fixture
 def series(tmp_path: Path) -> Path:
     path = tmp_path / "series.json"
-    path.write_text(json.dumps({"metadata": {"gap_seconds": 300}, "data": [0, 1, 1, 0]}))
+    path.write_text(json.dumps({"metadata": {"gap_seconds": 300}, "data": [0, 2, 1, 0]}))
     return path
 
 
 def test_a_series_becomes_a_market_file(auctune: Run, series: Path, tmp_path: Path) -> None:
     out = tmp_path / "market.csv"
     code, shown, errors = auctune(
-        "spot", "import", "--series", series, "--counts", "unavailable", "--gpus", "8",
-        "--out", out,
+        "spot", "import", "--series", series, "--counts", "unavailable", "--instances", "2",
+        "--gpus", "8", "--out", out,
     )  # fmt: skip
     assert (code, errors) == (0, [])
-    assert shown == f"{out}: 4 lines of 300 s, 4.00 GPUs on average\n"
-    assert out.read_text() == "t_s,available,price\n0,8,\n300,0,\n600,0,\n900,8,\n"
+    assert shown == f"{out}: 4 lines of 300 s, 10.00 GPUs on average, {NO_PRICES}\n"
+    assert out.read_text() == "t_s,available,price\n0,16,\n300,0,\n600,8,\n900,16,\n"
 
 
 def test_a_price_history_becomes_a_market_file(auctune: Run, tmp_path: Path) -> None:
@@ -46,6 +47,10 @@ def test_a_price_history_becomes_a_market_file(auctune: Run, tmp_path: Path) -> 
     ("more", "error"),
     [
         ((), "--series: is missing; expected one of --series and --prices"),
+        (
+            ("--series", "X", "--counts", "unavailable"),
+            "series.json is 2; expected available, or --instances of 2 or more",
+        ),
         (("--series", "X"), "--counts: is missing; expected one of available, unavailable"),
         (("--series", "X", "--counts", "1"), "--counts: '1'; expected one of available"),
         (("--series", "X", "--counts", "available", "--gpus", "0"), "--gpus: 0; expected"),

@@ -26,7 +26,7 @@ JOB = SpotJob(workload=12, deadline=4, n_max=6)
 def test_a_future_begins_as_the_past_and_goes_on_as_it_did_somewhere() -> None:
     past = daily_market(80)
     stretches = {tuple(past.available[s + 1 : s + 6]) for s in range(75) if past.available[s] == 0}
-    futures, _ = likely_futures(past, 5, 6)
+    futures = likely_futures(past, 5, 6)
     assert len(futures) == 9
     for future in futures:
         assert np.array_equal(future.price[:80], past.price)
@@ -40,31 +40,32 @@ def test_counts_that_a_job_cannot_use_are_alike() -> None:
     # Odd and even counts are followed by none and by plenty; a job of two cannot tell them apart.
     count = np.tile([5, 0, 4, 9], 50)
     past = SpotMarket(np.full(197, 0.3), count[:197])
-    assert {future.available[197] for future in likely_futures(past, 1, 16)[0]} == {0}
-    assert {future.available[197] for future in likely_futures(past, 1, 2)[0]} == {0, 5, 9}
+    assert {future.available[197] for future in likely_futures(past, 1, 16)} == {0}
+    assert {future.available[197] for future in likely_futures(past, 1, 2)} == {0, 5, 9}
 
 
-def test_futures_are_spread_over_the_likest_and_latest_moments() -> None:
+def test_futures_are_spread_over_all_moments_that_are_as_like() -> None:
     # The count says which slot a future goes on from: 0 and a number by turns.
     slots = np.arange(402)
     past = SpotMarket(np.full(401, 0.4), np.where(slots % 2 == 0, 0, slots)[:401])
-    futures, num_stretches = likely_futures(past, 1, 1)
-    followed = np.array([future.available[401] for future in futures])
-    # 4 * 20 of the 200 moments with none, the latest; every fourth of them, or nearly.
+    followed = np.array([future.available[401] for future in likely_futures(past, 1, 1)])
+    # 20 of the 200 moments with none, from the first to the last.
     assert len(followed) == 20
-    assert followed.min() == 241
-    assert followed.max() == 399
-    assert set(np.diff(followed)) <= {8, 10}
-    assert num_stretches == 80
-    few = [future.available[401] for future in likely_futures(past, 1, 1, 3)[0]]
-    assert few == [241, 321, 399]
+    assert (followed.min(), followed.max()) == (1, 399)
+    assert set(np.diff(followed)) <= {20, 22}
+    few = [future.available[401] for future in likely_futures(past, 1, 1, 3)]
+    assert few == [1, 201, 399]
 
 
-def test_stretches_that_overlap_count_once() -> None:
-    # One long desert: 4 * 17 moments in a row, in which 40 slots go twice.
-    past = SpotMarket(np.full(300, 0.4), np.zeros(300, dtype=np.int64))
-    assert likely_futures(past, 40, 4)[1] == 2
-    assert likely_futures(past, 1, 4)[1] == 72
+def test_of_moments_with_the_same_count_the_nearest_in_price_are_taken() -> None:
+    past = SpotMarket(np.array([1e-6 * slot**2 for slot in range(401)]), np.full(401, 4))
+    futures = likely_futures(past, 1, 4)
+    # The price of slot s is followed by one that is higher by (2 s + 1) / 10^6.
+    rises = [future.price[401] - past.price[400] for future in futures]
+    moments = (1e6 * np.array(rises) - 1) / 2
+    # 4 * 20 of 400, and every fourth of them.
+    assert len(moments) == 20
+    assert (moments.min(), moments.max()) == pytest.approx((320, 399))
 
 
 def test_a_past_too_short_to_tell_is_refused() -> None:
@@ -122,25 +123,43 @@ def test_the_risk_is_the_share_of_futures_that_are_late() -> None:
     market = SpotMarket(np.full(396, 0.3), np.where(slots % 8 < 4, 6, 0))
     job = replace(JOB, workload=10.0, deadline=2)
     said = advise(job, SpotAlone(), SeasonalSpec(), market, 395)
-    futures, _ = likely_futures(market, 1, job.n_max)
+    futures = likely_futures(market, 1, job.n_max)
     assert said.risk == np.mean([future.available[396] == 0 for future in futures])
     # A slot with spot is the last of its four in one case of four.
     assert 0.15 < said.risk < 0.35
     assert said.finish_p50 <= 2 < said.finish_p90
 
 
-def test_quantiles_leave_the_more_room_the_fewer_stretches_there_are() -> None:
-    # All spot, for 30 slots or for 300; then 20 slots in which nothing like the past need hold.
-    job = replace(JOB, workload=100.0, deadline=21)
-    market = SpotMarket(np.full(300, 0.3), np.full(300, 6))
-    said = {n: advise(job, SpotFirst(), SeasonalSpec(), market.until(n), n) for n in (30, 299)}
-    certain = play(SpotFirst(), job, market.between(0, 21))
-    for advice in said.values():
-        assert advice.cost_p50 == advice.cost == pytest.approx(certain.cost)
-    assert (said[30].num_stretches, said[299].num_stretches) == (1, 4)
-    # Above all that was seen lies a quarter of the probability, or a tenth.
-    none = play(SpotFirst(), job, SpotMarket(market.price, np.zeros(300, dtype=np.int64)))
-    assert certain.cost < said[299].cost_p90 < said[30].cost_p90 < none.cost
+def on_and_off(num_slots: int, seed: int = 0) -> SpotMarket:
+    """Return a market whose GPUs come and go, at a constant price."""
+    changed = np.random.default_rng(seed).uniform(size=num_slots) < 0.2
+    return SpotMarket(np.full(num_slots, 0.3), 6 * (np.cumsum(changed) % 2))
+
+
+@pytest.mark.parametrize("num_slots", [40, 300])
+def test_p90_has_the_more_room_the_shorter_the_past(num_slots: int) -> None:
+    job = replace(JOB, workload=60.0, deadline=16)
+    market = on_and_off(num_slots)
+    said = advise(job, SpotFirst(), SeasonalSpec(), market, num_slots - 1)
+    costs = [
+        play(SpotFirst(), job, future.between(num_slots - 1, num_slots + 15)).cost
+        for future in likely_futures(market, 15, job.n_max)
+    ]
+    p50, p90 = np.quantile(costs, (0.5, 0.9), method="hazen")
+    assert said.cost_p50 == pytest.approx(p50)
+    assert p90 > p50
+    room = 1 + 15 / (num_slots - 15)
+    none = np.where(np.arange(16) < 1, market.available[-1], 0)
+    dry = play(SpotFirst(), job, SpotMarket(np.full(16, 0.3), none)).cost
+    assert said.cost_p90 == pytest.approx(min(p50 + room * (p90 - p50), max(*costs, dry)))
+
+
+def test_a_policy_that_keeps_the_deadline_is_never_expected_after_it() -> None:
+    job = replace(JOB, workload=60.0, deadline=16)
+    for seed in range(5):
+        said = advise(job, SpotFirst(), SeasonalSpec(), on_and_off(40, seed), 39)
+        assert said.risk == 0
+        assert said.finish_p50 <= said.finish_p90 <= 16 + 1e-9
 
 
 def test_a_job_that_is_not_running_is_not_advised() -> None:

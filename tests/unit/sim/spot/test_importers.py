@@ -56,7 +56,11 @@ def test_a_series_counts_what_its_user_says_in_gpus(
 def test_of_several_instances_the_unavailable_are_taken_off(tmp_path: Path) -> None:
     path = series(tmp_path, data=[0, 3, 4])
     assert import_series(path, "unavailable", 2, 4).recorded_available().tolist() == [8, 2, 0]
-    with pytest.raises(InputError, match=r"data\[1\]: 3; expected at most 1"):
+    with pytest.raises(
+        InputError,
+        match=r"counted: 'unavailable', but data\[1\] in .*series\.json is 3; "
+        "expected available, or --instances of 4 or more",
+    ):
         import_series(path, "unavailable", 2)
 
 

@@ -43,7 +43,7 @@ def test_the_best_sequence_is_that_of_all_sequences(num_changes: int, seed: int)
 
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name != "window"])
 @pytest.mark.parametrize("drifts", [False, True])
-def test_regret_stays_under_the_bound(learner: LearnerName, drifts: bool) -> None:
+def test_theorem_2_regret_stays_under_the_bound(learner: LearnerName, drifts: bool) -> None:
     utility = money(200, 7)
     if drifts:
         utility[:100, 2], utility[100:, 5] = 9.0, 9.0

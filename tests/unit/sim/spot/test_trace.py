@@ -40,7 +40,7 @@ def test_a_column_that_is_empty_throughout_is_a_missing_series(tmp_path: Path) -
     with pytest.raises(InputError, match=r"m\.csv: available: is empty throughout"):
         trace.recorded_available()
     trace = read_trace(write_rows(tmp_path / "n.csv", even_rows([(3, ""), (4, "")])))
-    with pytest.raises(InputError, match=r"n\.csv: price: is empty throughout"):
+    with pytest.raises(InputError, match=r"n\.csv: price: is empty throughout; .*--fixed-price"):
         trace.recorded_price()
 
 

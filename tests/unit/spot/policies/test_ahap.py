@@ -5,8 +5,9 @@ import pytest
 
 from auctune.domain import InputError
 from auctune.spot import Ahap, Policy, SpotAllocation, SpotJob, SpotMarket, play, play_batch
+from auctune.spot.account import job_constants
+from auctune.spot.deadline import ProgressLine
 from auctune.spot.policies.ahap import combine
-from auctune.spot.terms import ProgressLine, job_constants
 from support.spot_cases import forecast_of, perfect
 from support.spot_markets import random_market
 from support.spot_seen import seen

@@ -20,7 +20,8 @@ from auctune.spot import (
     UniformProgress,
     play,
 )
-from auctune.spot.terms import job_constants, state_of, steady_work
+from auctune.spot.account import job_constants, state_of
+from auctune.spot.deadline import steady_work
 from support.spot_cases import even_jobs, markets, started_jobs, uneven_jobs
 from support.spot_seen import seen
 from support.thorough import drawn

@@ -51,7 +51,7 @@ _MORE_THAN_ANY_NODE = 1e300
 
 # Called from Python, and compiled last of their parts.
 _KERNELS = (find_best, list_candidates, descend)
-# With these prices the search is compiled once more, before its last kernel.
+# These prices have a kernel of their own.
 _KERNELS_OF_PRICING = {"exponential": (price_cells,)}
 
 # Mechanism, settings and number of node types of what `warm_up` has compiled in this process.

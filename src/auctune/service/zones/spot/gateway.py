@@ -26,7 +26,7 @@ from auctune.service.zones.core.sections import (
     Section,
     ZoneView,
 )
-from auctune.service.zones.spot.state import EstimateInputs, SlotStats, SpotBid
+from auctune.service.zones.spot.state import ESTIMATOR, EstimateInputs, SlotStats, SpotBid
 from auctune.service.zones.spot.zone import SpotSupply, SpotZone, no_slot
 
 
@@ -85,6 +85,7 @@ class SpotGateway(EstimateGateway[SpotZone, SpotBid, EstimateInputs]):
             deadline=terms.deadline,
             hard_factor=terms.hard_factor,
             max_cost=estimate.p90_cost if cap is None else cap,
+            estimator=ESTIMATOR,
             **asdict(pace),
         )
         return estimate, inputs

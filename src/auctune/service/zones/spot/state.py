@@ -207,6 +207,10 @@ OVER_CAP = "over_cap"
 """Why a job was rejected, besides `Reason`: its cost may exceed its cap."""
 
 
+ESTIMATOR = 2
+"""Number of the rule of estimates: raised when the same inputs come to another estimate."""
+
+
 @dataclass(frozen=True, slots=True)
 class EstimateInputs:
     """Inputs of an estimate; slots may have begun since.
@@ -217,6 +221,7 @@ class EstimateInputs:
         start_seconds, speeds: see `Pace`, by which the job is planned too.
         max_cost: limit of the expected cost, see `estimate_of`; `None`: there was none, as in logs
             of earlier releases.
+        estimator: `ESTIMATOR` of the release that estimated.
     """
 
     slot: int
@@ -226,6 +231,7 @@ class EstimateInputs:
     start_seconds: float
     speeds: tuple[float, ...]
     max_cost: Money | None = None
+    estimator: int = 1
 
     @property
     def pace(self) -> Pace:

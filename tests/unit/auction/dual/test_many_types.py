@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auctune.auction.dual.exact import TOO_MANY, respond_many_types
+from auctune.auction.dual.many_types import TOO_MANY, respond_many_types
 from auctune.auction.dual.problem import Window
 from support.dual_questions import Question, ask, both_ways, check_cells, questions
 from support.kernels import Kernel

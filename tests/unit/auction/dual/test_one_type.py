@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from auctune.auction.dual.exact import respond_one_type
+from auctune.auction.dual.one_type import respond_one_type
 from auctune.auction.dual.problem import Window
 from auctune.numerics.arrays import FIT
 from support.dual_questions import Question, both_ways, check_cells, questions

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import event, given
 
-from auctune.auction.dual.exact import CLASH, respond_two_types
 from auctune.auction.dual.problem import AggregateDemand, Window
+from auctune.auction.dual.two_types import CLASH, respond_two_types
 from auctune.numerics.arrays import FIT
 from support.dual_questions import Question, both_ways, check_cells, questions
 from support.thorough import drawn
