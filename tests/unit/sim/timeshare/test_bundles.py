@@ -19,6 +19,7 @@ from auctune.sim.timeshare.table_bundles import (
     done_evenly,
     draw_bundle,
     table_bundles,
+    uncalibrated_bundle,
 )
 from auctune.timeshare import (
     Allocator,
@@ -77,6 +78,19 @@ def test_a_calibrated_bundle_does_what_the_paper_reports(number: int) -> None:
     assert (again.threads, again.rates) == (bundle.threads, bundle.rates)
     other = calibrated_bundle(MIXED, own, number, seed=3, index=1)
     assert other.rates != bundle.rates
+
+
+def test_needs_of_an_uncalibrated_bundle_are_within_their_ranges() -> None:
+    own = [curve for curve in read_curves() if curve.bundle == MIXED.name]
+    (low, high), stf = MIXED.reported[1].usual, set[int]()
+    for index in range(6):
+        bundle = uncalibrated_bundle(MIXED, own, 1, seed=3, index=index)
+        ratio = np.array(bundle.units_alone) / MIXED.deadlines
+        # Whole units, and the fit of a threshold may miss by one.
+        assert (ratio > low - 0.005).all()
+        assert (ratio < high + 0.005).all()
+        stf.add(bundle.play(ShortestFirst()).num_done)
+    assert len(stf) > 1, "nothing is selected by what nearest deadline first does"
 
 
 def test_what_is_reported_is_counted_on_needs_as_it_is_played() -> None:
