@@ -35,7 +35,7 @@ from auctune.numerics.highs import INFINITY, SolveOptions, Status, solve
 # chunk at the least; G_i: workers that fit one site at the most, so that all others are away from
 # the server. Sites are pooled and nothing is whole, so no decisions have more welfare. Finishes
 # `tail` slots after the arrival and later are one column each, worth the first of them, that uses
-# nothing. With whole u, so that no job has a share of several finishes, the bound is 2 to 3% lower
+# nothing. With whole u, so that no job has a share of several finishes, the bound is up to 7% lower
 # on the testbed: of what one job can reach by itself the linear program knows nearly all, and of
 # two that want the same slots only the mean.
 
