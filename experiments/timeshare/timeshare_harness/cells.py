@@ -1,19 +1,59 @@
-"""Cells that several tables show alike."""
+"""What several tables and charts show alike."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-from timeshare_harness.rivals import OWN
+import polars as pl
+
+from auctune.charts.estimates import Panel, estimates_chart
+from auctune.charts.theme import AnyChart
+from auctune.sim.sweep import Sweep, intervals
+from timeshare_harness.rivals import BEST, OWN, RIVALS, SWITCHING
+
+Line = Callable[[str], str]
+"""Writes the cell of a setting."""
 
 
-def done_cell(row: Mapping[str, Any]) -> str:
-    """Threads done, how long was explored where that was chosen, and auctune's own lead.
+def done_lines(sweep: Sweep, names: Sequence[str]) -> dict[str, Line]:
+    """A line an allocator: threads done, and how long was explored where that was chosen.
 
-    The lead is the mean of paired differences, with its interval; auctune's own allocator has the
-    interval of what it does in its place.
+    In brackets is auctune's own lead, the mean of paired differences with its interval; auctune's
+    own allocator has the interval of what it does in its place.
     """
-    if row["allocator"] == OWN:
-        return f"{row['done']:.2f} ±{row['done_half']:.2f}"
-    explored = "" if row["explored"] is None else f", explored {row['explored']:g}"
-    lead = f"{OWN} {row['ahead']:+.2f} ±{row['ahead_half']:.2f}"
-    return f"{row['done']:.2f} ({lead}{explored})"
+    done, leads = sweep.means("done"), sweep.leads("done", OWN)
+    lengths = sweep.frame.unique(["setting", "contender"]).drop_nulls("explored")
+    explored = {
+        (row["setting"], row["contender"]): f", explored {row['explored']:g}"
+        for row in lengths.iter_rows(named=True)
+    }
+
+    def line(name: str) -> Line:
+        def text(setting: str) -> str:
+            cell = setting, name
+            if cell not in done:
+                return "-"
+            if name == OWN:
+                return done[cell].text(".2f")
+            lead = f"{OWN} {leads[cell].text('+.2f')}"
+            return f"{done[cell].value:.2f} ({lead}{explored.get(cell, '')})"
+
+        return text
+
+    return {name: line(name) for name in names}
+
+
+def mean_line(sweep: Sweep, column: str, form: str, name: str = OWN) -> Line:
+    """A line of means of a column, without intervals."""
+    means = sweep.means(column)
+    return lambda setting: f"{means[setting, name].value:{form}}"
+
+
+def switch_lines(sweep: Sweep) -> Mapping[str, Line]:
+    """Lines of how often the pool changes hands."""
+    return {f"switches of {name}": mean_line(sweep, "switches", ".0f", name) for name in SWITCHING}
+
+
+def bound_chart(frame: pl.DataFrame, axis: str) -> AnyChart:
+    """Threads done over those of a clairvoyant, by setting."""
+    own = frame.filter(pl.col("contender").is_in([*RIVALS, BEST]))
+    ratios = intervals(Sweep(own).ratios("done", "optimum"))
+    return estimates_chart([Panel("done / clairvoyant bound", ratios, "dots", ".0%")], axis=axis)

@@ -9,7 +9,8 @@ what choosing it by hand could come to; beside it the same with equal time for e
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from auctune.numerics.estimates import Estimate, mean_of, ratio_of
+import polars as pl
+
 from auctune.sim.timeshare.comparison import compare_allocators
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.timeshare import (
@@ -67,49 +68,42 @@ def explorations(
 
 
 def measured(
-    bundles: Sequence[RecordedBundle], others: Mapping[str, Allocator]
-) -> list[dict[str, object]]:
-    """A row an allocator, of means over bundles with their intervals.
+    setting: str, bundles: Sequence[RecordedBundle], others: Mapping[str, Allocator]
+) -> pl.DataFrame:
+    """A row a bundle and allocator: threads done, switches, and the most that could be done.
 
-    Beside what it does is by how much auctune's own does more, bundle by bundle.
+    `explored` is the share of the time where it was chosen afterwards.
 
     Args:
-        bundles: two at least.
+        setting: as tables name it.
+        bundles: each with the seed of its place.
         others: allocators beside the rivals.
     """
     tried = {BEST: explorations(), BEST_TIME: explorations(FEW, "time")}
     shown = {**RIVALS, **others}
     flat = [*shown.values(), *(one for made in tried.values() for one in made.values())]
     comparison = compare_allocators(bundles, flat)
-    done, switches = comparison.done.T, comparison.switches.T
     places: dict[str, tuple[int, float | None]] = {
         name: (place, None) for place, name in enumerate(shown)
     }
     begin = len(shown)
     for name, made in tried.items():
-        best = begin + int(done[begin : begin + len(made)].mean(axis=1).argmax())
-        places[name] = best, list(made)[best - begin]
+        mean = comparison.done[:, begin : begin + len(made)].mean(axis=0)
+        best = int(mean.argmax())
+        places[name] = begin + best, list(made)[best]
         begin += len(made)
-    own = done[list(shown).index(OWN)]
-    optimum = comparison.optimum
-    rows: list[dict[str, object]] = []
-    for name, (place, explored) in places.items():
-        ratio = ratio_of(done[place], optimum)
-        assert ratio is not None
-        rows.append(
+    frames = [
+        pl.DataFrame(
             {
-                "allocator": name,
-                "explored": explored,
-                "bundles": len(bundles),
-                "switches": float(switches[place].mean()),
-                "optimum": float(optimum.mean()),
-                **_named("done", mean_of(done[place])),
-                **_named("ahead", mean_of(own - done[place])),
-                **_named("ratio", ratio),
+                "setting": setting,
+                "seed": range(len(bundles)),
+                "contender": name,
+                "explored": pl.Series([explored] * len(bundles), dtype=pl.Float64),
+                "done": comparison.done[:, place],
+                "switches": comparison.switches[:, place],
+                "optimum": comparison.optimum,
             }
         )
-    return rows
-
-
-def _named(name: str, estimate: Estimate) -> dict[str, object]:
-    return {name: estimate.value, f"{name}_half": estimate.half_width}
+        for name, (place, explored) in places.items()
+    ]
+    return pl.concat(frames)
