@@ -200,6 +200,18 @@ def check_schema(
         raise to_input_error(error, place, value, model, fixed) from None
 
 
+def check_file(model: type[M], value: Any) -> M:
+    """Validate what a file holds; its name goes before errors, which name its fields.
+
+    Raises:
+        InputError: as of `check_schema`; where it is no object, naming "the file".
+    """
+    try:
+        return check_schema(model, value, "")
+    except InputError as error:
+        raise error if error.place else error.at("the file") from None
+
+
 def check_json(adapter: TypeAdapter[T], text: str | bytes, place: str) -> T:
     """A JSON text as what `adapter` makes of it.
 
@@ -242,7 +254,7 @@ def to_input_error(
         ((path, found) for path, found in paths if path[: len(start)] == start),
         key=lambda pair: len(pair[0]),
     )
-    where = _join(place, format_path(path)) or "the file"
+    where = _join(place, format_path(path))
     own = first.get("ctx", {}).get("error")
     if isinstance(own, InputError):
         # A validator of a single value does not know what it is called.

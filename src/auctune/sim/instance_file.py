@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from auctune.domain import Cluster, InputError, Node, NodeType, Quote, Task, parse_money
 from auctune.files.atomic import AtomicFiles
 from auctune.files.json_file import read_json, write_line
-from auctune.files.schema import Expected, FileModel, check_schema
+from auctune.files.schema import Expected, FileModel, check_file
 from auctune.sim.instance import Instance
 
 # Models check kinds only: keys, JSON types, finite numbers. What values mean is checked where the
@@ -118,7 +118,7 @@ def parse_instance(data: Any) -> Instance:
     Raises:
         InputError: naming the field.
     """
-    model = check_schema(InstanceModel, data, "")
+    model = check_file(InstanceModel, data)
     return Instance(
         _cluster(model),
         tuple(_task(task, index) for index, task in enumerate(model.tasks)),

@@ -51,7 +51,7 @@ class EventType(StrEnum):
 
 
 OLDEST_VERSION = 11
-VERSION = 15
+VERSION = 16
 """Version of the log: of the bodies of events, and of how prices are learned."""
 
 
@@ -91,6 +91,14 @@ def _charge_without_fraction(body: Record) -> Record:
     return {"carried": None, **body}
 
 
+def _estimate_of_first_rule(body: Record) -> Record:
+    inputs = body.get("estimate_inputs")
+    # Of a rented job; others' inputs have no pace.
+    if inputs is None or "speeds" not in inputs:
+        return body
+    return {**body, "estimate_inputs": {**inputs, "estimator": 1}}
+
+
 EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     11: {EventType.TOKENS_USED: _charge_without_fraction},
     # Since then runs of rented jobs are in the log; a zone imports those that were in folders.
@@ -101,6 +109,9 @@ EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     13: {},
     # Since then storage is charged, by events of a type that earlier releases do not know.
     14: {},
+    # Since then estimates of rented jobs name their rule, so that a replay lets those of another
+    # one stand.
+    15: {EventType.DECIDED: _estimate_of_first_rule},
 }
 """By version, and by the type of events whose body changed: from that version to the next."""
 

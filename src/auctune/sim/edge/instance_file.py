@@ -11,7 +11,7 @@ from auctune.edge.job import ByDuration, EdgeJob, Logistic, Utility
 from auctune.edge.market import EdgeMarket, Site
 from auctune.files.atomic import AtomicFiles
 from auctune.files.json_file import read_json, write_line
-from auctune.files.schema import Expected, FileModel, check_schema
+from auctune.files.schema import Expected, FileModel, check_file, check_schema
 from auctune.sim.instance_file import EXPECTED, placed
 
 
@@ -140,7 +140,7 @@ def parse_edge_instance(data: Any) -> EdgeInstance:
     Raises:
         InputError: naming the field.
     """
-    model = check_schema(EdgeInstanceModel, data, "")
+    model = check_file(EdgeInstanceModel, data)
     market = EdgeMarket(
         slots=model.slots,
         sites=tuple(

@@ -231,7 +231,7 @@ class EstimateInputs:
     start_seconds: float
     speeds: tuple[float, ...]
     max_cost: Money | None = None
-    estimator: int = 1
+    estimator: int = ESTIMATOR
 
     @property
     def pace(self) -> Pace:
