@@ -39,7 +39,7 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "endless slots": (("slot_seconds",), inf, "slot_seconds: inf; expected"),
     "negative arrival": (("bids", 0, "arrival"), -1, "bids[0].arrival: -1; expected"),
     "text for a number": (("slots",), "10", "slots: '10'; expected a valid integer"),
-    "true for a number": (("bids", 2, "deadline"), True, "bids[2].deadline: True; expected"),
+    "true for a number": (("bids", 2, "deadline"), True, "bids[2].deadline: true; expected"),
     "number for a text": (("base",), 3, "base: 3; expected a valid string"),
     "table for a list": (("nodes",), {"id": "a"}, "nodes: a table; expected a valid list"),
     "absurd number": (("bids", 0, "epochs"), 10**400, "bids[0].epochs: "),

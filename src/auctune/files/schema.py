@@ -361,5 +361,6 @@ def _path_in(value: Any, error: Mapping[str, Any]) -> tuple[str | int, ...]:
 def _shorten(value: Any) -> str:
     if isinstance(value, Mapping | list):
         return f"a {'table' if isinstance(value, Mapping) else 'list'}"
-    text = repr(value)
+    # As JSON, and TOML, have it.
+    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -139,6 +139,9 @@ def resume_market(out: Path, console: Console) -> MarketReport:
             raise InputError(
                 f"base {name!r}", "has changed since the run began", "the same weights"
             )
+        if prepared.settings != created["settings"]:
+            found = f"{prepared.settings}, where the run began with {created['settings']}"
+            raise InputError("auction", found, "the release with which the run was started")
         shown.prepared()
         return _run(prepared, created, folder, lock, shown)
 

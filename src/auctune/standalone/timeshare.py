@@ -137,6 +137,11 @@ def resume_bundle(folder: BundleFolder, read: ReadBundle, on_event: OnEvent) -> 
         folder.check_inputs(created)
         folder.clean_temp_files()
         bundle = read(folder.resolve(""), Path(created["folder"]))
+        if bundle.params.allocator.name != created["allocator"]:
+            found = (
+                f"{bundle.params.allocator.name}, where the run began with {created['allocator']}"
+            )
+            raise InputError("allocator", found, "the release with which the run was started")
         device = _open_device(bundle, folder)
         with (
             deterministic(threads=bundle.params.cpu_threads),

@@ -278,7 +278,7 @@ def test_a_profile_comes_back_from_its_file(tmp_path: Path) -> None:
         (("features", "h.*.attn.c_attn"), 0, r"^p.json: features.h.\*.attn.c_attn: 0; expected"),
         (("origin", "device"), "tpu", r"^p.json: origin.device: 'tpu'; expected .*'cpu' or 'cuda'"),
         (("origin", "num_threads"), 1.5, r"^p.json: origin.num_threads: 1.5; expected"),
-        (("sweep", 1, "tokens"), None, r"^p.json: sweep\[1\].tokens: None; expected"),
+        (("sweep", 1, "tokens"), None, r"^p.json: sweep\[1\].tokens: null; expected"),
         (("surprise",), 1, r"^p.json: surprise: is an unknown key"),
     ],
 )

@@ -37,7 +37,7 @@ def test_what_is_right_is_returned() -> None:
         ({}, "file: count: is missing; expected a value"),
         ({"count": 0}, "file: count: 0; expected greater than or equal to 1"),
         ({"count": "2"}, "file: count: '2'; expected a valid integer"),
-        ({"count": True}, "file: count: True; expected a valid integer"),
+        ({"count": True}, "file: count: true; expected a valid integer"),
         (
             {"count": 1, "no": 1},
             "file: no: is an unknown key; expected one of count, name, cost, epochs, text, parts",

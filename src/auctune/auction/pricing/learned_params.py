@@ -1,9 +1,11 @@
 """Constants of learned prices, in hours and shares, and what they are in slots of one market."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from auctune.domain import InputError
 from auctune.numerics.arrays import Floats
 
 
@@ -88,6 +90,14 @@ class LearnedParams:
     more: float = 1.5
     min_more: float = 1.25
 
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            given = getattr(self, one.name)
+            for value in given if isinstance(given, tuple) else (given,):
+                least = 1 if isinstance(value, int) else 0
+                if not (math.isfinite(value) and value >= least):
+                    raise InputError(one.name, f"{value!r}", f"a number >= {least}")
+
     def step_shares(self, *, is_first: bool) -> Floats:
         """[steps] sizes of an update's steps, as shares of the usual price."""
         if is_first:
@@ -104,11 +114,13 @@ class LearnedParams:
         """
         hour = max(1.0, 3600 / slot_seconds)
         by_types = 0 if num_types == 1 else 1
+        recent = max(1, round(self.recent_hours * hour))
         return ForecastParams(
-            recent=max(1, round(self.recent_hours * hour)),
+            recent=recent,
             half_life=self.half_life_hours * hour,
             fading=self.fading_hours * hour,
-            width=max(1, round(self.same_time_hours * hour)),
+            # Whole slots of what is recent, so that logs of before replay for slots of any length.
+            width=max(1, int(recent * self.same_time_hours // self.recent_hours)),
             scenarios=self.scenarios[by_types],
             samples=self.samples[by_types],
             recent_samples=self.recent_samples[by_types],

@@ -192,7 +192,8 @@ def offline_optimum(
     Args:
         market: the supply, empty.
         jobs: all bids.
-        options: gap and limits; None: to the end.
+        options: gap and limits, also of the bound's program where this one does not end; None: to
+            the end.
         tail: slots after its arrival in which a job may run; later finishes count for the bound,
             and are not found. None: all slots.
     """
@@ -210,8 +211,9 @@ def offline_optimum(
     if columns:
         solved = solve(builder.build(), options)
         margin = options.tolerance * (builder.num_columns + 1) * max(j.num_chunks for j in jobs)
-        bound = min(solved.bound + margin, welfare_bound(market, tuple(jobs), search=options))
-        optimal = solved.status is Status.OPTIMAL
+        bound, optimal = solved.bound + margin, solved.status is Status.OPTIMAL
+        if not optimal:
+            bound = min(bound, welfare_bound(market, tuple(jobs), search=options))
         if solved.primal is not None:
             found = {
                 job.id: read_job(ledger, job, columns[job.id], solved.primal)

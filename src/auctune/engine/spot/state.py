@@ -87,7 +87,7 @@ def _read_chain(
     available: list[int],
     transition: list[list[float]],
     present: int,
-    worst: list[list[float]] | None,
+    worst: list[list[float]] | None = None,
 ) -> MarketChain:
     return MarketChain(
         np.array(price, dtype=np.float64),

@@ -99,6 +99,19 @@ def _estimate_of_first_rule(body: Record) -> Record:
     return {**body, "estimate_inputs": {**inputs, "estimator": 1}}
 
 
+def _largest_price_of_exponential(body: Record) -> Record:
+    settings = body.get("settings")
+    is_pdftsp = body.get("mechanism") == "pdftsp" and isinstance(settings, dict)
+    if not is_pdftsp or "aggregate" in settings:
+        return body
+    if settings.get("pricing") != "exponential" and not _RANGES & settings.keys():
+        return body
+    return {**body, "settings": {**settings, "aggregate": "max"}}
+
+
+# Settings that say `pricing=exponential` by themselves.
+_RANGES = {"compute_low", "compute_high", "memory_low", "memory_high"}
+
 EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     11: {EventType.TOKENS_USED: _charge_without_fraction},
     # Since then runs of rented jobs are in the log; a zone imports those that were in folders.
@@ -110,8 +123,12 @@ EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     # Since then storage is charged, by events of a type that earlier releases do not know.
     14: {},
     # Since then estimates of rented jobs name their rule, so that a replay lets those of another
-    # one stand.
-    15: {EventType.DECIDED: _estimate_of_first_rule},
+    # one stand, and chains of their forecasts have a worst market; exponential prices are summed by
+    # cell where nothing else is said.
+    15: {
+        EventType.DECIDED: _estimate_of_first_rule,
+        EventType.ZONE_CREATED: _largest_price_of_exponential,
+    },
 }
 """By version, and by the type of events whose body changed: from that version to the next."""
 

@@ -6,11 +6,11 @@ become multipliers, lambda for being late and nu on cost, by Lagrangian duality.
 J falls convexly in each, and the slope from one multiplier x to the next y bounds the constraint's
 left side from above: P(late at y) <= (J(x) - J(y)) / (y - x), and so for the cost. The first y of
 a ladder whose bound is within the limit is taken, or the last: nu with lambda = 0, then lambda,
-then nu again. The slope for lambda is that of the worst market which the past leaves likely, the
-corner with the least spot of a box of hazards (a robust program: Iyengar, "Robust Dynamic
-Programming", 2005; Nilim and El Ghaoui, 2005): with a mean taken for the truth the risk would be
-the forecast's own. The plan itself is for the mean. Where no nu keeps the cap beside that lambda,
-lambda is 0: the cap comes first.
+then nu again. Lambda is chosen by the slope in the worst market which the past leaves likely, the
+corner with the least spot of a box of hazards (after Iyengar, "Robust Dynamic Programming", 2005;
+Nilim and El Ghaoui, 2005): with a mean taken for the truth the risk would be the forecast's own.
+That is a heuristic, as the plan itself is best for the mean and not in that market. Where no nu
+keeps the cap beside that lambda, lambda is 0: the cap comes first.
 
 Lambda never falls while a job runs: a risk that was taken once is not taken again.
 """

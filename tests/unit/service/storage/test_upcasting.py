@@ -1,5 +1,6 @@
 """Logs and snapshots of earlier versions are read as those of this one; later ones are refused."""
 
+import orjson
 import pytest
 
 from auctune.domain import InputError
@@ -17,6 +18,7 @@ from auctune.service.storage.event_log import (
     NAME,
     OLDEST_VERSION,
     VERSION,
+    EventType,
     log_versions,
     upcast_event,
 )
@@ -47,6 +49,25 @@ def test_a_body_takes_the_steps_of_its_type_since_it_was_written(
     assert upcast_event(13, "a", b'{"seconds": 2, "unit": "min"}') == b'{"took":[2,"min"]}'
     # Bodies that no step changes keep their bytes.
     assert upcast_event(11, "b", b'{"seconds": 2}') == b'{"seconds": 2}'
+
+
+@pytest.mark.parametrize(
+    ("settings", "as_read"),
+    [
+        ({"pricing": "exponential"}, {"pricing": "exponential", "aggregate": "max"}),
+        ({"compute_low": "1"}, {"compute_low": "1", "aggregate": "max"}),
+        ({"pricing": "exponential", "aggregate": "sum"}, None),
+        ({"pricing": "learned"}, None),
+        ({}, None),
+    ],
+)
+def test_exponential_prices_of_earlier_zones_stay_those_of_the_dearest_cell(
+    settings: dict[str, str], as_read: dict[str, str] | None
+) -> None:
+    body = {"mechanism": "pdftsp", "settings": settings}
+    read = orjson.loads(upcast_event(15, EventType.ZONE_CREATED, orjson.dumps(body)))
+    assert read["settings"] == (settings if as_read is None else as_read)
+    assert orjson.loads(upcast_event(VERSION, EventType.ZONE_CREATED, orjson.dumps(body))) == body
 
 
 def test_events_of_all_versions_are_read_as_those_of_this_one(

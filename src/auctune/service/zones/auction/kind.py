@@ -160,13 +160,17 @@ class AuctionLoader(LanguageZoneLoader[AuctionConfig, AuctionZone, AuctionModel]
         return auction_record(self.entry, self.profiles, self.dependencies.now())
 
     def _select_fixed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        chosen = dict(settings["settings"])
+        if "aggregate" not in self.entry.mechanism[1]:
+            # Its default has changed: what a zone began with stands where nothing is said.
+            chosen.pop("aggregate", None)
         return {
             "base": settings["base"],
             "slots": settings["cluster"]["slots"],
             "slot_seconds": settings["cluster"]["slot_seconds"],
             "nodes": settings["cluster"]["nodes"],
             "auction.mechanism": settings["mechanism"],
-            **{f"auction.{key}": value for key, value in sorted(settings["settings"].items())},
+            **{f"auction.{key}": value for key, value in sorted(chosen.items())},
         }
 
     def _prepare(self) -> None:
