@@ -100,9 +100,10 @@ def _estimate_of_first_rule(body: Record) -> Record:
 
 
 def _largest_price_of_exponential(body: Record) -> Record:
-    settings = body.get("settings")
-    is_pdftsp = body.get("mechanism") == "pdftsp" and isinstance(settings, dict)
-    if not is_pdftsp or "aggregate" in settings:
+    if body.get("mechanism") != "pdftsp":
+        return body
+    settings: Record = body["settings"]
+    if "aggregate" in settings:
         return body
     if settings.get("pricing") != "exponential" and not _RANGES & settings.keys():
         return body
