@@ -2,8 +2,8 @@
 
 Theorem 3 (truthfulness) is in test_truthfulness.py, Theorem 4 (rationality) in
 test_decisions_are_feasible.py. Theorem 2 bounds running times and Lemmas 3 and 4 fail, so that
-Theorem 5 is not proven; what is tested in its place needs prices summed by cell, alpha = max b/s
-and tasks that take a fifth of a node at most.
+Theorem 5 is not proven; what is tested in its place needs prices summed by cell, alpha = max b/s,
+b̄ ≥ 1 and tasks that take a fifth of a node at most.
 
 Tasks that pass F > 0 are almost feasible: P~ adds up the values of all of them, P of those that
 found room too. D is the dual that Algorithm 1 carries: the sum of mu_i = max(0, F), and the

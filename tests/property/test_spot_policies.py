@@ -176,14 +176,15 @@ def test_with_all_foreseen_and_the_threshold_off_ahap_is_optimal(data: st.DataOb
 
 @given(st.data())
 @drawn(150)
-def test_theorem_1_ahap_is_behind_the_optimum_by_at_most_the_errors_of_its_windows(
+def test_a_bound_like_theorem_1_ahap_is_behind_by_at_most_the_errors_of_its_windows(
     data: st.DataObject,
 ) -> None:
-    """Theorem 1 of Kong et al. for c = 1, windows to the deadline and wrong prices alone.
+    """A bound of our own like Theorem 1 of Kong et al., whose formula the text used lacks.
+
+    For c = 1, windows to the deadline and wrong prices alone.
 
     A window's plan is the best by the forecast, so it loses at most twice the most by which the
-    forecast misjudges any plan, N_max times the errors of its prices; losses of slots add up. The
-    constants of the theorem itself are lost in the text used.
+    forecast misjudges any plan, N_max times the errors of its prices; losses of slots add up.
     """
     job = data.draw(st.one_of(even_jobs(9, 6), started_jobs(9, 6)))
     assert exact_grid(job) is not None
