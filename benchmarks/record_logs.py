@@ -9,8 +9,8 @@ moments at which the test starts a service on it (one with jobs under way in all
 end), and a snapshot of each zone at the first.
 API keys and contents of files are left out.
 
-The log of version 15 is that of version 14 under its number: between them no body of the types in it
-changed.
+The log of version 15 is that of version 14 under its number: between them no body of the types in
+it changed.
 
 The first form adds the fixture of a version of the log, and refuses one that is there: logs of
 earlier versions must be read in all later ones. The last form keeps the logs and replaces only the
