@@ -98,7 +98,7 @@ def test_what_is_left_out_is_as_the_mechanism_has_it(tmp_path: Path) -> None:
         ("hard_factor = 2", "hard_factor = 0.9", r"job\.hard_factor: 0\.9"),
         ("n_max = 4", "n_max = 1", r"job\.n_max: 1; expected a whole number >= n_min = 2"),
         ("n_max = 4", "n_max = 5", r"scaling\.table: a table of 4 counts; expected one of 5"),
-        ("n_min = 2", "n_min = true", r"job\.n_min: True"),
+        ("n_min = 2", "n_min = true", r"job\.n_min: true"),
         ("1.9, 2.7", "1.9, 1.8", r"scaling\.table\[2\]: 1\.8 after 1\.9"),
         ("1.9, 2.7", "1.9, 0", r"scaling\.table\[2\]: 0"),
         ("table = [1", "a = 1\ntable = [1", r"scaling: has a table beside a or c"),
