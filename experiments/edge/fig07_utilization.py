@@ -58,7 +58,8 @@ def table(frame: pl.DataFrame) -> Rows:
         for words, column in uses.items()
     ]
     sweep = Sweep(pl.concat(each))
-    lines = {name: number(sweep.means("used"), name) for name in sweep.contenders}
+    means = sweep.means("used")
+    lines = {name: number(means, name) for name in sweep.contenders}
     return table_of("share of what there is, %", sweep.settings, lines)
 
 

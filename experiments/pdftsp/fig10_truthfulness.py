@@ -57,11 +57,7 @@ class Misreports:
     setting: Setting
     seed: int
     payment: str
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        """What it runs."""
-        return CODE
+    code = CODE
 
     @property
     def cost(self) -> float:

@@ -40,11 +40,7 @@ class Winners:
 
     setting: Setting
     seed: int
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        """What it runs."""
-        return CODE
+    code = CODE
 
     @property
     def cost(self) -> float:

@@ -69,11 +69,7 @@ class VariantTrial:
     setting: Setting
     seed: int
     variant: Variant
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        """What it runs."""
-        return CODE
+    code = CODE
 
     @property
     def cost(self) -> float:

@@ -78,7 +78,8 @@ class Bound:
     def run(self) -> Mapping[str, object]:
         """The bound, and the welfare of the best decisions found."""
         found = bound_of(make_instance(self.setting), self.kind, self.time_limit)
-        return {} if found is None else {"bound": found.value, "reached": found.reached}
+        assert found is not None
+        return {"bound": found.value, "reached": found.reached}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,9 @@ def collect(
         for seed in range(options.seeds)
         for label, name in one.labels.items()
     ]
-    bounds = [Bound(trial.setting, bound, options.time_limit) for *_, trial in trials]
+    bounds = [
+        Bound(trial.setting, bound, options.time_limit) for *_, trial in trials if bound != "none"
+    ]
     kept, fresh = options.cache, options.fresh
     played = run_jobs(
         [trial for *_, trial in trials],
@@ -167,7 +170,7 @@ def collect(
         fresh=fresh,
     )
     # One after the other: what HiGHS proves within its time depends on what runs beside it.
-    most = run_jobs(bounds, kept, workers=1, console=console, fresh=fresh)
+    most = run_jobs(bounds, kept, workers=1, console=console, fresh=fresh) or [{}] * len(trials)
     rows = [
         {"setting": one.label, "seed": seed, "contender": name, **figures, **bounded}
         for (one, seed, name, _), figures, bounded in zip(trials, played, most, strict=True)

@@ -98,16 +98,12 @@ class Trial:
     seed: int
     mechanism: str
     knows: Literal["", "counts", "bids"] = ""
+    code = CODE
 
     @property
     def label(self) -> str:
         """As data name it."""
         return {"": self.mechanism, "counts": ATTAINABLE, "bids": FORESEEN}[self.knows]
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        """What it runs."""
-        return CODE
 
     @property
     def cost(self) -> float:
@@ -165,11 +161,7 @@ class BoundOf:
     setting: Setting
     seed: int
     kind: str = "lp"
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        """What it runs."""
-        return CODE
+    code = CODE
 
     @property
     def cost(self) -> float:
@@ -210,11 +202,7 @@ class FluidOf:
 
     setting: Setting
     num_days: int = 8
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        """What it runs."""
-        return CODE
+    code = CODE
 
     @property
     def cost(self) -> float:

@@ -36,7 +36,7 @@ class PricedMarket(CellMarket):
         ledger: the cells.
         params: how schedules are priced and searched, and what is charged.
         history: bids of earlier days, for `pricing: learned`.
-        learned: its constants; none: the usual ones.
+        learned: its constants; None: the defaults.
     """
 
     def __init__(

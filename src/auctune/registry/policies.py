@@ -64,7 +64,7 @@ class Catalogue(Generic[T]):
 
 
 def _itself(made: Any) -> Any:
-    """What is its own settings."""
+    """Return a mechanism that is a dataclass of its own settings."""
     return made
 
 

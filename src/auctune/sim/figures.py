@@ -186,7 +186,7 @@ class RunOptions:
 
 
 def add_run_options(parser: argparse.ArgumentParser, out: Path) -> None:
-    """Those of `RunOptions`, with this folder as the usual one."""
+    """Add the options of `RunOptions`, with `out` as the default folder."""
     add = parser.add_argument
     add("--out", type=Path, default=out, help="folder for data and charts (%(default)s)")
     add("--workers", type=int, default=os.cpu_count() or 1, help="processes (all cores)")

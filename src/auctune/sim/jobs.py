@@ -122,7 +122,7 @@ def _digest(job: Job) -> str:
 
 @functools.cache
 def _code_digest(name: str) -> str:
-    """Of a module, or of all modules of a package."""
+    """Return the digest of a module, or of all modules of a package."""
     place = Path(inspect.getfile(importlib.import_module(name)))
     files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
     return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

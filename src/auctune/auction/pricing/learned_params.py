@@ -18,7 +18,7 @@ class LearnedParams:
         recent_hours: bids of so long ago are samples of those to come: long enough for a hundred
             bids at one in four minutes, short enough to follow a day.
         half_life_hours: after which a slot says half as much of today's level: two thirds of
-            `recent_hours`, so that the level is told by a few hundred bids.
+            `recent_hours`, so that the level is estimated from a few hundred bids.
         fresh: share of the current slot's bids sampled from recent ones: neither source is trusted
             alone.
         fading_hours: after which that share has fallen to 1/e: what is common this hour has

@@ -218,10 +218,7 @@ def calibrated_bundle(
     Raises:
         InputError: if there are not as many curves as threads, or no bundle was found.
     """
-    if len(curves) != len(table.deadlines):
-        found = f"has {len(curves)} curves of bundle {table.name}"
-        expected = f"{len(table.deadlines)}, in the order of the table"
-        raise InputError("curves", found, expected)
+    _check_curves(table, curves)
     name, reported = table.names()[number], table.reported[number]
     random = stream(seed, "calibrated bundle", name, index)
     for _ in range(_MOST_TRIES):
@@ -245,7 +242,14 @@ def uncalibrated_bundle(
     """Return a bundle whose needs are drawn as for `calibrated_bundle`, and none is rejected.
 
     Only where the noise of a curve allows no such threshold they are drawn again.
+
+    Args:
+        table, curves, number, seed, index: as of `calibrated_bundle`.
+
+    Raises:
+        InputError: if there are not as many curves as threads.
     """
+    _check_curves(table, curves)
     name, reported = table.names()[number], table.reported[number]
     random = stream(seed, "uncalibrated bundle", name, index)
     while True:
@@ -253,6 +257,13 @@ def uncalibrated_bundle(
         bundle = _bundle(name, table, reported.hard, curves, needs, random)
         if bundle is not None:
             return bundle
+
+
+def _check_curves(table: BundleTable, curves: Sequence[RecordedCurve]) -> None:
+    if len(curves) != len(table.deadlines):
+        found = f"has {len(curves)} curves of bundle {table.name}"
+        expected = f"{len(table.deadlines)}, in the order of the table"
+        raise InputError("curves", found, expected)
 
 
 def _agrees(bundle: RecordedBundle, reported: Reported) -> bool:
