@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from auctune.edge.search.forward import build_plan, plan_cost
 from auctune.numerics.jit import is_compiled
 from auctune.spot.batch.kernel import play_pool
 from auctune.spot.window.expectation import choose
-from auctune.timeshare.estimators.mixture import predict_all
+from auctune.timeshare.estimators import mixture, wls
+from auctune.timeshare.rollout import first_of_best
 
 _SLOTS = 48
 
@@ -104,8 +105,12 @@ def _share_a_pool() -> None:
     from auctune.sim.timeshare.comparison import compare_allocators
     from auctune.sim.timeshare.recorded import read_curves
     from auctune.sim.timeshare.table_bundles import draw_bundle
+    from auctune.timeshare.named import DEFAULT_ALLOCATOR, EstimatorName
 
-    allocators = [TIMESHARE_ALLOCATORS.build(name, {}) for name in TIMESHARE_ALLOCATORS.names()]
+    wanted: list[tuple[str, dict[str, Any]]]
+    wanted = [(name, {}) for name in TIMESHARE_ALLOCATORS.names()]
+    wanted += [(DEFAULT_ALLOCATOR, {"estimator": name}) for name in get_args(EstimatorName)]
+    allocators = [TIMESHARE_ALLOCATORS.build(name, settings) for name, settings in wanted]
     compare_allocators([draw_bundle(read_curves(), 2, 0)], allocators)
 
 
@@ -116,7 +121,7 @@ PARTS = (
     Part("spot instances", _rent, (choose,)),
     Part("pools of spot policies", _play_policies, (play_pool,)),
     Part("the edge", _train_at_sites, (build_plan, plan_cost)),
-    Part("time sharing", _share_a_pool, (predict_all,)),
+    Part("time sharing", _share_a_pool, (mixture.predict_all, wls.predict_all, first_of_best)),
 )
 
 
