@@ -33,7 +33,7 @@ from auctune.edge import (
 )
 from auctune.edge.search import offers
 from auctune.numerics.rng import stream
-from auctune.registry.policies import EDGE_PLAYERS
+from auctune.registry.policies import EDGE_ENTRIES
 from auctune.sim.edge.comparison import bound_of, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance, paper_testbed
@@ -62,8 +62,8 @@ def speed_table(_seeds: range, _limit: float) -> Table:
     for slots in (150, 20):
         instance = make_instance(EdgeSetting(chunks=500, arrival_slots=slots))
         for label in ERIS:
-            play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance)
-            seconds = play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance).seconds
+            play(label, EDGE_ENTRIES.parse(label, "mechanism"), instance)
+            seconds = play(label, EDGE_ENTRIES.parse(label, "mechanism"), instance).seconds
             p50, p99 = np.quantile(seconds, (0.5, 0.99)) * 1e3
             table.add_row(
                 label, f"{slots} slots", f"{p50:.1f}", f"{p99:.1f}", f"{max(seconds) * 1e3:.1f}"
@@ -152,7 +152,7 @@ def instances(setting: str, seeds: range) -> list[EdgeInstance]:
 
 def welfare_of(label: str, played: Sequence[EdgeInstance]) -> list[float]:
     return [
-        play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance).welfare for instance in played
+        play(label, EDGE_ENTRIES.parse(label, "mechanism"), instance).welfare for instance in played
     ]
 
 

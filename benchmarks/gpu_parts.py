@@ -51,7 +51,7 @@ from auctune.train.base import Base, load_base
 from auctune.train.export import ExportError, export_adapter
 from auctune.train.job import LoraJob
 from auctune.train.trainer import MultiLoraTrainer
-from contestants import BUDGETS, Fixture, FusedLoop, Peak, synchronize
+from entries import BUDGETS, Fixture, FusedLoop, Peak, synchronize
 from random_bases import random_llama, random_llama_folder
 from training import BATCH, FROZEN, PEFT, SHORTEST, TRL, WARM_UP, Case, Figure, speed
 

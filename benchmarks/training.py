@@ -6,7 +6,7 @@ The base is a folder, such as `auctune base smollm2` makes, or GPT-2 small with 
 
 | what | how |
 | --- | --- |
-| contestants | of `benchmarks/contestants.py`, on one copy of the base's weights: each takes one step in turn, again and again, after one step of each, on a GPU two, to warm up. A ratio is the median of those within a turn; speeds are medians |
+| entries | of `benchmarks/entries.py`, on one copy of the base's weights: each takes one step in turn, again and again, after one step of each, on a GPU two, to warm up. A ratio is the median of those within a turn; speeds are medians |
 | time | elapsed; on a CPU with one thread CPU seconds, which other work on the machine does not change |
 | rows | equal lengths, and lengths from 16 tokens on, drawn evenly; tokens of padding do not count |
 | MFU | share of the peak: 4 operations a weight of the base and token: adapters are not counted. The peak is the data sheet's, else that of one large product of matrices in the same turn |
@@ -38,9 +38,9 @@ from auctune.train.base import load_base, num_weight_bytes
 from auctune.train.job import LoraJob
 from auctune.train.peak_memory import peak_bytes
 from auctune.train.trainer import MultiLoraTrainer
-from contestants import (
+from entries import (
     BUDGETS,
-    Contestant,
+    Entry,
     Fixture,
     FrozenLoop,
     FusedLoop,
@@ -103,10 +103,8 @@ class Case:
 Goals = dict[str, float]
 
 
-def contestants(
-    fixture: Fixture, case: Case, found: list[Figure]
-) -> Iterator[tuple[str, Contestant]]:
-    """Yield the contestants by name; add what cannot run here to `found`."""
+def entries(fixture: Fixture, case: Case, found: list[Figure]) -> Iterator[tuple[str, Entry]]:
+    """Yield the entries by name; add what cannot run here to `found`."""
     jobs = case.jobs(fixture, case.adapters, case.rows)
     yield FUSED, FusedLoop(fixture, jobs)
     if case.adapters > 1:
@@ -133,12 +131,12 @@ def contestants(
 def speed(
     fixture: Fixture, case: Case, goals: Goals, repeats: int, *, others: bool = True
 ) -> list[Figure]:
-    """Return the speeds of all contestants, and the ratios of the fused trainer to the others.
+    """Return the speeds of all entries, and the ratios of the fused trainer to the others.
 
     Without `others` only the speed of the fused trainer.
     """
     missing: list[Figure] = []
-    loops = dict(islice(contestants(fixture, case, missing), None if others else 1))
+    loops = dict(islice(entries(fixture, case, missing), None if others else 1))
     for _ in range(WARM_UP[fixture.device.type]):
         for loop in loops.values():
             loop.step()
@@ -163,7 +161,7 @@ def speed(
 
 
 def _speed(steps: list[Step], at_peak: list[float]) -> str:
-    """Return the medians of a contestant; `at_peak`: seconds a token at the device's peak."""
+    """Return the medians of an entry; `at_peak`: seconds a token at the device's peak."""
     taken = statistics.median(step.seconds for step in steps)
     paces = [step.tokens / step.seconds for step in steps]
     mfu = statistics.median(pace * least for pace, least in zip(paces, at_peak, strict=True))

@@ -15,7 +15,7 @@ def with_optimum(frame: pl.DataFrame) -> pl.DataFrame:
     once = frame.unique(["setting", "seed"], maintain_order=True)
     found = (("optimum, found", "reached"), ("optimum, bound", "bound"))
     rows = [
-        once.with_columns(pl.lit(name).alias("contender"), pl.col(column).alias("welfare"))
+        once.with_columns(pl.lit(name).alias("entry"), pl.col(column).alias("welfare"))
         for name, column in found
     ]
     return pl.concat([frame, *rows])

@@ -37,7 +37,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 def table(frame: pl.DataFrame) -> Rows:
     """A row a mechanism, then what Theorem 5 says."""
     sweep, ratios = Sweep(frame), _ratios(frame)
-    lines = {name: cell_text(ratios, name, ".2f") for name in sweep.contenders}
+    lines = {name: cell_text(ratios, name, ".2f") for name in sweep.entries}
     proved = theorem_5(paper_testbed().price_base)
     lines["Theorem 5, eq. 6"] = lambda _: f"{proved:.2f}"
     return table_of("mechanism", sweep.settings, lines)

@@ -8,7 +8,7 @@ import polars as pl
 from rich.console import Console
 
 from auctune.charts.curves import edge_use_chart
-from auctune.registry.policies import EDGE_PLAYERS
+from auctune.registry.policies import EDGE_ENTRIES
 from auctune.sim.edge.comparison import play, use_by_slot
 from auctune.sim.edge.settings import paper_testbed
 from auctune.sim.figures import Rows, show, write_chart, write_data
@@ -28,10 +28,10 @@ def run(options: Options, console: Console) -> pl.DataFrame:
         instance = instance_of(paper_testbed(), seed, options)
         for name, label in MECHANISMS.items():
             use = use_by_slot(
-                instance, play(label, EDGE_PLAYERS.parse(label, "mechanism"), instance).decisions
+                instance, play(label, EDGE_ENTRIES.parse(label, "mechanism"), instance).decisions
             )
             slots = range(instance.market.slots)
-            whose = {"contender": [name] * len(slots), "seed": [seed] * len(slots)}
+            whose = {"entry": [name] * len(slots), "seed": [seed] * len(slots)}
             frames.append(pl.DataFrame({**whose, "slot": slots, **use}))
             if seed == 0:
                 chart = NAME if label == "eris" else f"{NAME}-eq-6"
@@ -45,21 +45,21 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 
 def table(frame: pl.DataFrame) -> Rows:
     """A row a mechanism and resource: means over seeds of the slots' mean, and of their maximum."""
-    resources = [name for name in frame.columns if name not in ("contender", "seed", "slot")]
-    long = frame.unpivot(resources, index=["contender", "seed"], variable_name="resource")
+    resources = [name for name in frame.columns if name not in ("entry", "seed", "slot")]
+    long = frame.unpivot(resources, index=["entry", "seed"], variable_name="resource")
     shares = (
-        long.with_columns(contender=pl.format("{}, {}", "contender", "resource"))
-        .group_by("contender", "seed", maintain_order=True)
+        long.with_columns(entry=pl.format("{}, {}", "entry", "resource"))
+        .group_by("entry", "seed", maintain_order=True)
         .agg(mean=100 * pl.mean("value"), largest=100 * pl.max("value"))
     )
     uses = {"on average": "mean", "at the most": "largest"}
     each = [
-        shares.select("contender", "seed", pl.lit(words).alias("setting"), used=column)
+        shares.select("entry", "seed", pl.lit(words).alias("setting"), used=column)
         for words, column in uses.items()
     ]
     sweep = Sweep(pl.concat(each))
     means = sweep.means("used")
-    lines = {name: number(means, name) for name in sweep.contenders}
+    lines = {name: number(means, name) for name in sweep.entries}
     return table_of("share of what there is, %", sweep.settings, lines)
 
 

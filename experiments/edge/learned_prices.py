@@ -59,7 +59,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
             welfare["the day known, best found"] = max(proven.reached or 0.0, *welfare.values())
             welfare["the linear program's bound"] = welfare_bound(instance.market, jobs)
             for name, reached in welfare.items():
-                found = {"contender": name, "welfare": reached, "bound": proven.value}
+                found = {"entry": name, "welfare": reached, "bound": proven.value}
                 rows.append({"setting": "testbed", "seed": seed, **found})
             progress.advance(bar)
     frame = write_data(pl.DataFrame(rows), options.out, NAME)
@@ -108,9 +108,9 @@ def ways(instance: EdgeInstance, seed: int, options: Options) -> dict[str, Calla
 def table(frame: pl.DataFrame) -> Rows:
     """A row a way: welfare of all seeds over their bounds, the worst seed, and the difference."""
     sweep = Sweep(frame.with_columns(ratio=pl.col("welfare") / pl.col("bound")))
-    first, *_ = sweep.contenders
+    first, *_ = sweep.entries
     total, less = sweep.ratios("welfare", "bound"), sweep.leads("ratio", first)
-    worst = sweep.frame.group_by("contender").agg(pl.min("ratio"))
+    worst = sweep.frame.group_by("entry").agg(pl.min("ratio"))
     least = dict(worst.iter_rows())
     rows = [
         (
@@ -119,7 +119,7 @@ def table(frame: pl.DataFrame) -> Rows:
             f"{least[name]:.2f}",
             "" if name == first else less["testbed", name].text("+.3f", -1),
         )
-        for name in sweep.contenders
+        for name in sweep.entries
     ]
     heads = ("prices", "welfare / bound", "worst seed", "less Eris, on the same jobs")
     return Rows(heads, tuple(rows))

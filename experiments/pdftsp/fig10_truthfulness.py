@@ -25,7 +25,7 @@ from auctune.sim.jobs import run_jobs
 from harness.market import Setting, draw, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
-from harness.trials import CODE, LEARNED, contender
+from harness.trials import CODE, LEARNED, entry
 from harness.utility_chart import UtilityCurve, utility_chart
 
 NAME = "fig10_truthfulness"
@@ -71,7 +71,7 @@ class Misreports:
     def run(self) -> Mapping[str, Any]:
         """Rows (task, drawn or not, value, bid, admitted, utility)."""
         day = draw(self.setting, self.seed)
-        who = contender(f"{LEARNED}:payment={self.payment}")
+        who = entry(f"{LEARNED}:payment={self.payment}")
         mechanism = build(who, day.market, [day.before])
         tasks = day.market.in_order()
         # The same bidders under each rule, and none before the market has filled up.

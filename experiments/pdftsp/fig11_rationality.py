@@ -20,7 +20,7 @@ from auctune.sim.jobs import run_jobs
 from harness.market import Setting, draw, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
-from harness.trials import CODE, LEARNED, contender
+from harness.trials import CODE, LEARNED, entry
 
 NAME = "fig11_rationality"
 SHOWN = 10
@@ -54,7 +54,7 @@ class Winners:
     def run(self) -> dict[str, object]:
         """Columns of the winners."""
         day = draw(self.setting, self.seed)
-        mechanism = build(contender(LEARNED), day.market, [day.before])
+        mechanism = build(entry(LEARNED), day.market, [day.before])
         result = simulate(day.market, mechanism)
         rows = []
         for task, decision in zip(result.tasks, result.decisions, strict=True):

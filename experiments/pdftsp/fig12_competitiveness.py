@@ -64,7 +64,7 @@ def table(frame: pl.DataFrame) -> Rows:
     """A row a mechanism."""
     sweep = Sweep(frame)
     cells = sweep.means("competitive")
-    lines = {name_of(one): cell_text(cells, one, ".2f") for one in sweep.contenders}
+    lines = {name_of(one): cell_text(cells, one, ".2f") for one in sweep.entries}
     return table_of("mechanism", sweep.settings, lines)
 
 

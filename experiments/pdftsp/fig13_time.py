@@ -35,7 +35,7 @@ SCHEMA = {
     "figure": pl.String,
     "setting": pl.String,
     "seed": pl.Int64,
-    "contender": pl.String,
+    "entry": pl.String,
     "microseconds": pl.Float64,
     "num_tasks": pl.Int64,
 }
@@ -85,7 +85,7 @@ def table(frame: pl.DataFrame) -> Rows:
     def time(name: str) -> Callable[[str], str]:
         return lambda setting: f"{cells[setting, name].value:,.0f} us"
 
-    lines = {name: time(name) for name in sweep.contenders}
+    lines = {name: time(name) for name in sweep.entries}
     return table_of("time to decide a task", sweep.settings, lines)
 
 
@@ -96,7 +96,7 @@ def _rows(trial: Trial, result: Mapping[str, float]) -> list[dict[str, object]]:
         learning = result["learning_s"] / max(1, result["num_tasks"])
         times[WITH_LEARNING] = result["decision_mean_s"] + learning
     return [
-        {**own, "contender": name, "microseconds": 1e6 * seconds, "num_tasks": result["num_tasks"]}
+        {**own, "entry": name, "microseconds": 1e6 * seconds, "num_tasks": result["num_tasks"]}
         for name, seconds in times.items()
     ]
 

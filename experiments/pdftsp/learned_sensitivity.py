@@ -128,7 +128,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
         {
             "setting": trial.setting.label,
             "seed": trial.seed,
-            "contender": trial.variant.label,
+            "entry": trial.variant.label,
             "ratio": by_job[trial]["welfare"] / by_job[BoundOf(trial.setting, trial.seed)]["value"],
         }
         for trial in trials
@@ -158,7 +158,7 @@ def table(frame: pl.DataFrame) -> Rows:
     leads = sweep.leads("ratio", DEFAULTS)
     lines = {
         change: cell_text(leads, change, "+.2f", 100)
-        for change in sweep.contenders
+        for change in sweep.entries
         if change != DEFAULTS
     }
     return table_of("change", sweep.settings, lines)

@@ -34,17 +34,17 @@ def scaled(mechanism: str) -> list[str]:
 def rows(frame: pl.DataFrame) -> pl.DataFrame:
     """What the table shows: of each way the best scale, at each setting, and the fixed ones."""
     shown = [
-        frame.filter(pl.col("contender").is_in([LEARNED, "eft", PRINTED])),
-        frame.filter(pl.col("contender") == f"{PRINTED}:scale=50000").with_columns(
-            contender=pl.lit("pdFTSP, as printed, b-bar >= 1")
+        frame.filter(pl.col("entry").is_in([LEARNED, "eft", PRINTED])),
+        frame.filter(pl.col("entry") == f"{PRINTED}:scale=50000").with_columns(
+            entry=pl.lit("pdFTSP, as printed, b-bar >= 1")
         ),
     ]
     for name, mechanism in _BEST.items():
-        own = frame.filter(pl.col("contender").is_in(scaled(mechanism)))
-        means = own.group_by("setting", "contender").agg(pl.mean("ratio"))
+        own = frame.filter(pl.col("entry").is_in(scaled(mechanism)))
+        means = own.group_by("setting", "entry").agg(pl.mean("ratio"))
         best = means.sort("ratio", descending=True).unique("setting", keep="first")
-        chosen = own.join(best.select("setting", "contender"), on=["setting", "contender"])
-        shown.append(chosen.with_columns(contender=pl.lit(name)).select(frame.columns))
+        chosen = own.join(best.select("setting", "entry"), on=["setting", "entry"])
+        shown.append(chosen.with_columns(entry=pl.lit(name)).select(frame.columns))
     return pl.concat(shown)
 
 

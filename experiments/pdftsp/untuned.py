@@ -19,13 +19,11 @@ MIXED = {"nodes": "a100:25,a40:25"}
 
 def best_set_by_hand(frame: pl.DataFrame) -> pl.DataFrame:
     """Of the prices set by hand those alone that come nearest to the bound, at each setting."""
-    is_set = pl.col("contender").is_in(HAND_SET)
-    means = frame.filter(is_set).group_by("setting", "contender").agg(pl.mean("ratio"))
+    is_set = pl.col("entry").is_in(HAND_SET)
+    means = frame.filter(is_set).group_by("setting", "entry").agg(pl.mean("ratio"))
     best = means.sort("ratio", descending=True).unique("setting", keep="first")
-    chosen = frame.filter(is_set).join(
-        best.select("setting", "contender"), on=["setting", "contender"]
-    )
-    renamed = chosen.with_columns(contender=pl.lit("pdFTSP, best set by hand"))
+    chosen = frame.filter(is_set).join(best.select("setting", "entry"), on=["setting", "entry"])
+    renamed = chosen.with_columns(entry=pl.lit("pdFTSP, best set by hand"))
     return pl.concat([frame.filter(~is_set), renamed.select(frame.columns)])
 
 

@@ -72,7 +72,7 @@ MECHANISMS: Mapping[str, Policy] = {
     "on-demand": OnDemandOnly(),
     "robust": Robust(),
 }
-RIVALS = ("UP", "greedy")
+BASELINES = ("UP", "greedy")
 KNOWN = "true law known"
 _SLACK = 1e-9
 
@@ -251,9 +251,9 @@ def _measured(
             "over_optimum": over_optimum.value,
             "over_optimum_half": over_optimum.half_width,
         }
-        for rival in (*RIVALS, *([KNOWN] if KNOWN in cost else [])):
-            over = mean_of(own - cost[rival])
-            row |= {f"over_{rival}": over.value, f"over_{rival}_half": over.half_width}
+        for baseline in (*BASELINES, *([KNOWN] if KNOWN in cost else [])):
+            over = mean_of(own - cost[baseline])
+            row |= {f"over_{baseline}": over.value, f"over_{baseline}_half": over.half_width}
         rows.append(row)
     return rows
 
@@ -287,14 +287,14 @@ def table(frame: pl.DataFrame) -> Rows:
         for name in own["mechanism"].unique(maintain_order=True):
             mine = [cells.get((name, hours)) for hours in DEADLINE_HOURS]
             rows.append((name, *(_cell(row, "usd", "half") for row in mine)))
-            less = [*RIVALS, *([KNOWN] if own["mechanism"].is_in([KNOWN]).any() else [])]
+            less = [*BASELINES, *([KNOWN] if own["mechanism"].is_in([KNOWN]).any() else [])]
             less = {KNOWN: ["optimum"], "robust": less}.get(name, [])
             rows += [
                 (
-                    f"{name} less {rival}",
-                    *(_cell(row, f"over_{rival}", f"over_{rival}_half") for row in mine),
+                    f"{name} less {baseline}",
+                    *(_cell(row, f"over_{baseline}", f"over_{baseline}_half") for row in mine),
                 )
-                for rival in less
+                for baseline in less
             ]
             if name == "robust":
                 rows.append((f"{name} late", *map(_late, mine)))
@@ -320,9 +320,9 @@ def notes(frame: pl.DataFrame) -> Sequence[str]:
     """How many jobs, where the robust policy is ahead, and who was late."""
     own = frame.filter(pl.col("mechanism") == "robust")
     ahead = [
-        f"{rival} in {own.filter(pl.col(f'over_{rival}') < 0).height} of {own.height}, beyond the "
-        f"interval in {own.filter(_surely_below(rival)).height}"
-        for rival in RIVALS
+        f"{baseline} in {own.filter(pl.col(f'over_{baseline}') < 0).height} of {own.height}, "
+        f"beyond the interval in {own.filter(_surely_below(baseline)).height}"
+        for baseline in BASELINES
     ]
     late = frame.filter(pl.col("late") > 0)["mechanism"].unique(maintain_order=True).to_list()
     return [
@@ -331,8 +331,8 @@ def notes(frame: pl.DataFrame) -> Sequence[str]:
     ]
 
 
-def _surely_below(rival: str) -> pl.Expr:
-    return pl.col(f"over_{rival}") + pl.col(f"over_{rival}_half") < 0
+def _surely_below(baseline: str) -> pl.Expr:
+    return pl.col(f"over_{baseline}") + pl.col(f"over_{baseline}_half") < 0
 
 
 FIGURE = Figure(NAME, run, table, notes)

@@ -12,7 +12,7 @@ from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.spot.forecasts import ForecastTable, SeasonalNaive
 from spot_harness.markets import CAP, DAY, Markets
 from spot_harness.options import Figure, Options, main
-from spot_harness.rivals import ARIMA, LAST, made_forecasts
+from spot_harness.sweeps import ARIMA, LAST, made_forecasts
 from spot_harness.trials import HORIZON, tables_of
 
 NAME = "fig03_forecasts"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from auctune.spot import SpotJob
 from spot_harness.markets import Markets
 from spot_harness.options import main
-from spot_harness.rivals import Setting, Varied, sweep_figure
+from spot_harness.sweeps import Setting, Varied, sweep_figure
 
 DEADLINES = (6, 8, 10, 12, 14)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from auctune.spot import Overhead, SpotJob
 from spot_harness.markets import Markets
 from spot_harness.options import main
-from spot_harness.rivals import Setting, Varied, sweep_figure
+from spot_harness.sweeps import Setting, Varied, sweep_figure
 
 BANDWIDTHS = (100, 200, 400, 800)
 

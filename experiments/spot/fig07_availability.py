@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from auctune.spot import SpotJob
 from spot_harness.markets import Markets, with_counts
 from spot_harness.options import main
-from spot_harness.rivals import LAST, Setting, Varied, sweep_figure
+from spot_harness.sweeps import LAST, Setting, Varied, sweep_figure
 
 FACTORS = (0.25, 0.5, 0.75, 1.0)
 

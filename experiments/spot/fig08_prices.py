@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from auctune.spot import SpotJob
 from spot_harness.markets import Markets, with_deviation
 from spot_harness.options import main
-from spot_harness.rivals import LAST, Setting, Varied, sweep_figure
+from spot_harness.sweeps import LAST, Setting, Varied, sweep_figure
 
 DEVIATIONS = (0.0, 0.1, 0.2, 0.3)
 

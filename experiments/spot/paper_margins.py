@@ -82,9 +82,11 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     ]
     rows += list(frame.iter_rows(named=True))
     values = [
-        Interval(f"{row['setting']}, {row['baselines']}", f"over {rival}", *[float(row[rival])] * 3)
+        Interval(
+            f"{row['setting']}, {row['baselines']}", f"over {baseline}", *[float(row[baseline])] * 3
+        )
         for row in rows
-        for rival in PAPER
+        for baseline in PAPER
     ]
     return estimates_chart([Panel("AHAP ahead by", values, "bars", "+.0%")], axis="setting")
 
@@ -95,7 +97,7 @@ def table(frame: pl.DataFrame) -> Rows:
         "setting",
         "baselines",
         "v / L",
-        *(f"AHAP over {rival}" for rival in PAPER),
+        *(f"AHAP over {baseline}" for baseline in PAPER),
         "AHAP / optimum",
     )
     rows = [("the paper", "its own", "-", *(f"{paper:+.1%}" for paper in PAPER.values()), "-")]
@@ -104,7 +106,7 @@ def table(frame: pl.DataFrame) -> Rows:
             row["setting"],
             row["baselines"],
             f"{row['value']:.2f}",
-            *(f"{row[rival]:+.1%}" for rival in PAPER),
+            *(f"{row[baseline]:+.1%}" for baseline in PAPER),
             f"{row['ratio']:.1%}",
         )
         for row in frame.iter_rows(named=True)
@@ -113,18 +115,20 @@ def table(frame: pl.DataFrame) -> Rows:
 
 
 def notes(frame: pl.DataFrame) -> list[str]:
-    """How far the held-out markets are from the paper, and whether rivals come in its order."""
+    """How far the held-out markets are from the paper, and whether baselines come in its order."""
     held_out = frame.filter(
         pl.col("setting").str.starts_with("its law") & (pl.col("baselines") == NEAREST.name)
     )
-    means = {rival: float(held_out[rival].to_numpy().mean()) for rival in PAPER}
-    gaps = {rival: 100 * (means[rival] - paper) for rival, paper in PAPER.items()}
-    shown = ", ".join(f"{rival} {means[rival]:+.1%} ({gap:+.1f})" for rival, gap in gaps.items())
-    by_lead = sorted(PAPER, key=lambda rival: means[rival])
+    means = {baseline: float(held_out[baseline].to_numpy().mean()) for baseline in PAPER}
+    gaps = {baseline: 100 * (means[baseline] - paper) for baseline, paper in PAPER.items()}
+    shown = ", ".join(
+        f"{baseline} {means[baseline]:+.1%} ({gap:+.1f})" for baseline, gap in gaps.items()
+    )
+    by_lead = sorted(PAPER, key=lambda baseline: means[baseline])
     order = "the paper's" if by_lead == sorted(PAPER, key=PAPER.__getitem__) else "another"
     return [
         f"mean of the {len(held_out)} held-out markets, and points to the paper: {shown}; "
-        f"largest gap {max(map(abs, gaps.values())):.1f} points, order of rivals: {order}",
+        f"largest gap {max(map(abs, gaps.values())):.1f} points, order of baselines: {order}",
         f"{frame['jobs'][0]} jobs a row, perfect forecasts",
     ]
 
@@ -136,7 +140,7 @@ def _played(markets: Markets, value: float, options: Options) -> list[Margins]:
 
 
 def _row(setting: str, value: float, found: Margins, jobs: int) -> Mapping[str, float | str]:
-    leads = {rival: found.lead(rival) for rival in PAPER}
+    leads = {baseline: found.lead(baseline) for baseline in PAPER}
     ratio = found.utility["AHAP"] / found.optimum
     named: Mapping[str, float | str] = {
         "setting": setting,

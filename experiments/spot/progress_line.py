@@ -30,7 +30,7 @@ from auctune.spot import (
 from auctune.spot.deadline import ProgressLine
 from spot_harness.markets import Markets
 from spot_harness.options import Figure, Options, main
-from spot_harness.rivals import Setting
+from spot_harness.sweeps import Setting
 from spot_harness.trials import perfect_tables, same_job
 
 NAME = "progress_line"
@@ -123,10 +123,10 @@ def notes(frame: pl.DataFrame) -> list[str]:
     said = [f"{frame['jobs'][0]} jobs in each of {len(wide)} settings"]
     for line in LINES:
         own = wide[f"AHAP, {line}"].to_numpy()
-        rivals = wide.select(f"AHANP, {line}", *BASELINES).to_numpy().max(axis=1)
+        others = wide.select(f"AHANP, {line}", *BASELINES).to_numpy().max(axis=1)
         said.append(
             f"AHAP, {line}: at or above AHANP, {line} and every baseline in "
-            f"{(own >= rivals).sum()}, at {GOAL:.0%} of the optimum or more in "
+            f"{(own >= others).sum()}, at {GOAL:.0%} of the optimum or more in "
             f"{(own >= GOAL).sum()}; the least is {own.min():.1%}"
         )
     late, early = (wide[f"AHANP, {line}"].to_numpy() for line in LINES)

@@ -19,7 +19,7 @@ from auctune.spot import SpotJob
 from spot_harness.margins import PAPER, WORKLOAD, play_margins
 from spot_harness.markets import Markets, with_counts, with_price_level
 from spot_harness.options import Figure, Options, main
-from spot_harness.rivals import lead
+from spot_harness.sweeps import lead
 from spot_harness.trials import same_job
 
 NAME = "ranges"
@@ -115,10 +115,10 @@ def chart(frame: pl.DataFrame) -> AnyChart:
     for market in frame["market"].unique(maintain_order=True):
         own = frame.filter((pl.col("market") == market) & (pl.col("setting") != "all together"))
         values = [
-            Interval(row["setting"], f"over {rival}", own_lead, own_lead, own_lead)
+            Interval(row["setting"], f"over {baseline}", own_lead, own_lead, own_lead)
             for row in own.iter_rows(named=True)
-            for rival in PAPER
-            if row[rival] > 0 and (own_lead := row["AHAP"] / row[rival] - 1) < 2
+            for baseline in PAPER
+            if row[baseline] > 0 and (own_lead := row["AHAP"] / row[baseline] - 1) < 2
         ]
         panels.append(Panel(f"AHAP ahead, {market}", values, "dots", "+.0%", Line(0.0, "equal")))
     return estimates_chart(panels, axis="what is assumed")
@@ -126,7 +126,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
 
 def table(frame: pl.DataFrame) -> Rows:
     """A row a setting, then the range over all together."""
-    heads = ("what is assumed", "AHAP / optimum", *(f"AHAP over {rival}" for rival in PAPER))
+    heads = ("what is assumed", "AHAP / optimum", *(f"AHAP over {baseline}" for baseline in PAPER))
     rows: list[tuple[str, ...]] = [
         ("the paper", "-", *(f"{paper:+.0%}" for paper in PAPER.values()))
     ]
@@ -150,7 +150,9 @@ def notes(frame: pl.DataFrame) -> list[str]:
     said = []
     for market in frame["market"].unique(maintain_order=True):
         own = frame.filter(pl.col("market") == market)
-        ahead = own.filter(pl.all_horizontal(pl.col("AHAP") >= pl.col(rival) for rival in PAPER))
+        ahead = own.filter(
+            pl.all_horizontal(pl.col("AHAP") >= pl.col(baseline) for baseline in PAPER)
+        )
         near = own.filter(pl.col("AHAP") >= GOAL * pl.col("optimum"))
         said.append(
             f"{market}: AHAP ahead of all in {len(ahead)} of {len(own)} settings, "
@@ -183,13 +185,13 @@ def _share(utility: float, optimum: float) -> str:
 
 
 def _range(rows: pl.DataFrame) -> tuple[str, ...]:
-    """The middle 80%; rivals that have nothing are left out."""
+    """The middle 80%; baselines that have nothing are left out."""
     shares = (rows["AHAP"] / rows["optimum"]).to_list()
     leads = [
         _middle(
-            [a / b - 1 for a, b in zip(rows["AHAP"], rows[rival], strict=True) if b > 0], "+.0%"
+            [a / b - 1 for a, b in zip(rows["AHAP"], rows[baseline], strict=True) if b > 0], "+.0%"
         )
-        for rival in PAPER
+        for baseline in PAPER
     ]
     return (f"all together, middle 80% of {len(rows)}", _middle(shares, ".1%"), *leads)
 

@@ -50,7 +50,7 @@ def table(found: list[Found]) -> Rows:
     columns = [
         (
             f"{one.margins.distance:.3f}",
-            *(f"{one.margins.lead(rival):+.1%}" for rival in PAPER),
+            *(f"{one.margins.lead(baseline):+.1%}" for baseline in PAPER),
             *(f"{value:.3g}" for value in asdict(one.setting).values()),
             one.margins.readings.name,
         )
@@ -58,7 +58,7 @@ def table(found: list[Found]) -> Rows:
     ]
     heads = (
         "largest gap",
-        *(f"over {rival}" for rival in PAPER),
+        *(f"over {baseline}" for baseline in PAPER),
         *asdict(found[0].setting),
         "readings",
     )

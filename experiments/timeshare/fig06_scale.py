@@ -16,8 +16,8 @@ from auctune.sim.sweep import Sweep, cell_text, table_of
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import draw_bundle
 from timeshare_harness.cells import bound_chart, done_lines, mean_line, switch_lines
+from timeshare_harness.entries import ENTRIES, OTHERS, OWN, measured
 from timeshare_harness.options import Figure, Options, main
-from timeshare_harness.rivals import OTHERS, OWN, RIVALS, measured
 from timeshare_harness.timing import round_milliseconds
 
 NAME = "fig06_scale"
@@ -45,10 +45,10 @@ def run(options: Options, console: Console) -> pl.DataFrame:
 def _measured(size: int, bundles: Sequence[RecordedBundle]) -> pl.DataFrame:
     frame = measured(f"{size}", bundles, OTHERS if size == SIZES[0] else {})
     attainable = [float(bundle.attainable().num_done) for bundle in bundles]
-    timed = {name: round_milliseconds(RIVALS[name], bundles[0]) for name in TIMED}
+    timed = {name: round_milliseconds(ENTRIES[name], bundles[0]) for name in TIMED}
     return frame.with_columns(
         attainable=pl.col("seed").replace_strict(dict(enumerate(attainable))),
-        milliseconds=pl.col("contender").replace_strict(timed, default=None),
+        milliseconds=pl.col("entry").replace_strict(timed, default=None),
     )
 
 
@@ -60,7 +60,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
 def table(frame: pl.DataFrame) -> Rows:
     """A row an allocator, a column a size; then the bound, switches and times."""
     sweep = Sweep(frame)
-    lines = done_lines(sweep, sweep.contenders)
+    lines = done_lines(sweep, sweep.entries)
     lines["clairvoyant bound"] = mean_line(sweep, "optimum", ".2f")
     lines["attainable"] = mean_line(sweep, "attainable", ".2f")
     lines[f"{OWN} / bound"] = cell_text(sweep.ratios("done", "optimum"), OWN, ".3f")

@@ -16,8 +16,8 @@ from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
 from auctune.timeshare import Allocator, Exploration, Rollout, lara
+from timeshare_harness.entries import OWN, PAPERS_SHARE
 from timeshare_harness.options import Figure, Options, main
-from timeshare_harness.rivals import OWN, PAPERS_SHARE
 
 NAME = "fig09_allocation"
 TITLE = "Figure 9: the pool's time on the pure bundle"

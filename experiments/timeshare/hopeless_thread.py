@@ -15,14 +15,14 @@ from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.sweep import Sweep, cell_text, intervals, table_of
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import PURE, calibrated_bundle
+from timeshare_harness.entries import ENTRIES, OWN
 from timeshare_harness.options import Figure, Options, main
-from timeshare_harness.rivals import OWN, RIVALS
 
 NAME = "hopeless_thread"
 TITLE = "A hopeless thread with the nearest deadline: threads done"
 SHOWN = ("STF", "LARA", "LaiRA", OWN)
 DEADLINES = (500, 250)
-COLUMNS = ("setting", "seed", "contender", "done")
+COLUMNS = ("setting", "seed", "entry", "done")
 # How far its threshold lies below the least loss of its curve; None: as calibrated.
 BELOW = (None, 0.1, 0.3)
 
@@ -40,7 +40,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
             setting = f"deadline {deadline}, {variant}"
             made = [hopeless(bundle, deadline, below) for bundle in bundles]
             rows += [
-                (setting, seed, name, one.play(RIVALS[name]).num_done)
+                (setting, seed, name, one.play(ENTRIES[name]).num_done)
                 for name in SHOWN
                 for seed, one in enumerate(made)
             ]

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from auctune.domain.training import PARAMETERS
-from auctune.edge import AntMan, ErisParams, ErisPlayer, Liquid, Tiresias
+from auctune.edge import AntMan, ErisEntry, ErisParams, Liquid, Tiresias
 from auctune.engine.edge.inputs import TrainingTable, read_training
 from auctune.sim.edge.comparison import bound_of, play, report
 from auctune.sim.edge.decision_file import edge_decision_json
@@ -50,7 +50,7 @@ def test_fields_are_those_of_the_models() -> None:
 def test_the_instance_shown_can_be_read_and_its_decision_and_report_are_as_shown() -> None:
     (block,) = blocks(PAGE, "json")
     instance = parse_edge_instance(json.loads(block.text))
-    played = play("eris", ErisPlayer(), instance)
+    played = play("eris", ErisEntry(), instance)
     assert names("Decisions") == list(edge_decision_json(played.decisions[0]))
     figures = report(instance, played, bound_of(instance, "lp", 1.0))
     assert names("Report") == list(figures)

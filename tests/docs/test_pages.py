@@ -17,7 +17,7 @@ from auctune.engine.edge.inputs import TrainingTable
 from auctune.engine.market.market_file import BidEntry, MarketFile, NodeTypeEntry, read_market
 from auctune.files.parameter_text import parse_label
 from auctune.registry import mechanisms
-from auctune.registry.policies import EDGE_PLAYERS, SPOT_POLICIES, TIMESHARE_ALLOCATORS
+from auctune.registry.policies import EDGE_ENTRIES, SPOT_POLICIES, TIMESHARE_ALLOCATORS
 from auctune.service.config.models import ServiceConfig
 from auctune.sim.spot.forecasts import forecaster_names, parse_forecaster
 from auctune.sim.spot.job_file import TrainingEntry
@@ -90,7 +90,7 @@ def test_every_option_of_a_command_within_a_sentence_is_one_that_it_has(page: Pa
 MAKERS: tuple[tuple[Sequence[str], Callable[[str, Mapping[str, str]], object]], ...] = (
     (mechanisms.mechanism_names(), mechanisms.check_settings),
     (SPOT_POLICIES.names(), SPOT_POLICIES.build),
-    (EDGE_PLAYERS.names(), EDGE_PLAYERS.build),
+    (EDGE_ENTRIES.names(), EDGE_ENTRIES.build),
     (TIMESHARE_ALLOCATORS.names(), TIMESHARE_ALLOCATORS.build),
 )
 

@@ -39,16 +39,16 @@ def test_each_figure_leaves_data_and_charts(out: Path, name: str) -> None:
 
 def test_no_more_is_sold_than_there_is(out: Path) -> None:
     frame = pl.read_parquet(out / "fig07_utilization.parquet")
-    assert frame.columns == ["contender", "seed", "slot", "gpu", "cpu", "ram_gb", "data"]
-    assert frame["contender"].unique(maintain_order=True).to_list() == ["Eris", "Eris, eq. 6"]
+    assert frame.columns == ["entry", "seed", "slot", "gpu", "cpu", "ram_gb", "data"]
+    assert frame["entry"].unique(maintain_order=True).to_list() == ["Eris", "Eris, eq. 6"]
     for name in frame.columns[3:]:
         assert frame[name].is_between(0, 1 + 1e-9).all()
 
 
 def test_prices_by_share_do_not_depend_on_the_price_base(out: Path) -> None:
     frame = pl.read_parquet(out / "fig11_price_bases.parquet")
-    assert frame.filter(pl.col("contender") == "Eris")["welfare"].n_unique() == 1
-    assert frame.filter(pl.col("contender") == "Eris, eq. 6")["welfare"].n_unique() > 1
+    assert frame.filter(pl.col("entry") == "Eris")["welfare"].n_unique() == 1
+    assert frame.filter(pl.col("entry") == "Eris, eq. 6")["welfare"].n_unique() > 1
 
 
 def test_a_late_job_counts_with_the_rejected_ones_in_the_second_count_alone(out: Path) -> None:
@@ -62,9 +62,7 @@ def test_differences_are_those_on_the_same_jobs(out: Path) -> None:
     frame = pl.read_parquet(out / "fig11_price_bases.parquet")
     rows = {row[0]: row for row in run_all_edge.FIGURES["fig11_price_bases"].table(frame).rows}
     paper, own = (
-        frame.filter((pl.col("setting") == "2") & (pl.col("contender") == name))[
-            "welfare"
-        ].to_numpy()
+        frame.filter((pl.col("setting") == "2") & (pl.col("entry") == name))["welfare"].to_numpy()
         for name in ("Eris, eq. 6", "Eris")
     )
     shown = float(rows["Eris, eq. 6 less Eris"][1].split(" ")[0].replace(",", ""))

@@ -48,7 +48,7 @@ def test_no_mechanism_passes_the_bound(out: Path, name: str) -> None:
     assert dict(frame.schema) == dict(SCHEMA)
     assert (frame["welfare"] <= frame["bound"]).all()
     assert (frame["welfare"] > 0).all()
-    assert set(MECHANISMS) <= set(frame["contender"])
+    assert set(MECHANISMS) <= set(frame["entry"])
 
 
 def test_the_optimum_is_never_passed_either(out: Path) -> None:
@@ -73,5 +73,5 @@ def test_no_winner_pays_more_than_it_bid(out: Path) -> None:
 
 def test_times_are_those_of_both_mechanisms(out: Path) -> None:
     frame = pl.read_parquet(out / "fig13_time.parquet")
-    assert frame["contender"].n_unique() == 3
+    assert frame["entry"].n_unique() == 3
     assert (frame["microseconds"] > 0).all()

@@ -37,7 +37,7 @@ from auctune.numerics.experts import (
     Weights,
 )
 from auctune.registry import mechanisms
-from auctune.registry.policies import EDGE_PLAYERS, SPOT_POLICIES, TIMESHARE_ALLOCATORS
+from auctune.registry.policies import EDGE_ENTRIES, SPOT_POLICIES, TIMESHARE_ALLOCATORS
 from auctune.sim.edge.settings import EdgeSetting, make_instance
 from auctune.sim.engine import simulate
 from auctune.sim.instance import Instance
@@ -234,8 +234,8 @@ def _edge() -> Iterator[tuple[str, str]]:
         ("antman", {"workers": "8"}),
         ("liquid", {}),
     ):
-        player = EDGE_PLAYERS.build(label.split(":")[0], settings)
-        yield f"edge, {label}", digest(player.play(instance.market, jobs))
+        entry = EDGE_ENTRIES.build(label.split(":")[0], settings)
+        yield f"edge, {label}", digest(entry.play(instance.market, jobs))
     eris = Eris(instance.market)
     reasons = []
     for job in jobs:

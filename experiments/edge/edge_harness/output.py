@@ -58,8 +58,8 @@ def trials_figure(
         for index, one in enumerate(tabled):
             means = sweep.means(one.column)
             suffix = f", {one.title}" if index else ""
-            lines |= {f"{name}{suffix}": number(means, name) for name in sweep.contenders}
-        first, *others = sweep.contenders
+            lines |= {f"{name}{suffix}": number(means, name) for name in sweep.entries}
+        first, *others = sweep.entries
         leads = sweep.leads(tabled[-1].column, first)
         lines |= {f"{first} less {name}": number(leads, name) for name in others}
         return table_of(axis or "mechanism", sweep.settings, lines)
@@ -76,11 +76,11 @@ def trials_figure(
     return Figure(name, run, table)
 
 
-def number(cells: Cells, contender: str) -> Callable[[str], str]:
+def number(cells: Cells, entry: str) -> Callable[[str], str]:
     """Return how a line writes its cells: large numbers without decimals."""
 
     def text(setting: str) -> str:
-        one = cells.get((setting, contender))
+        one = cells.get((setting, entry))
         if one is None:
             return "-"
         return one.text(",.0f" if abs(one.value) >= 1000 else ",.2f")

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 import polars as pl
 from rich.console import Console
 
-from auctune.registry.policies import EDGE_PLAYERS
+from auctune.registry.policies import EDGE_ENTRIES
 from auctune.sim.edge.comparison import EdgePlayed, bound_of, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from auctune.sim.edge.settings import EdgeSetting, make_instance
@@ -107,7 +107,7 @@ class Trial:
     def run(self) -> Mapping[str, object]:
         """What came of it."""
         instance = make_instance(self.setting)
-        played = play(self.label, EDGE_PLAYERS.parse(self.label, "mechanism"), instance)
+        played = play(self.label, EDGE_ENTRIES.parse(self.label, "mechanism"), instance)
         return {
             "welfare": played.welfare,
             "profit": played.profit,
@@ -172,7 +172,7 @@ def collect(
     # One after the other: what HiGHS proves within its time depends on what runs beside it.
     most = run_jobs(bounds, kept, workers=1, console=console, fresh=fresh) or [{}] * len(trials)
     rows = [
-        {"setting": one.label, "seed": seed, "contender": name, **figures, **bounded}
+        {"setting": one.label, "seed": seed, "entry": name, **figures, **bounded}
         for (one, seed, name, _), figures, bounded in zip(trials, played, most, strict=True)
     ]
     return pl.DataFrame(rows)

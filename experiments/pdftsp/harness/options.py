@@ -9,7 +9,7 @@ from auctune.domain import InputError
 from auctune.registry.mechanisms import check_settings
 from auctune.sim import figures
 from harness.market import Setting, Trace, changed
-from harness.trials import MECHANISMS, contender
+from harness.trials import MECHANISMS, entry
 
 OUT = Path("out/experiments/pdftsp")
 # A quick run is this many times smaller: in nodes and in bids.
@@ -80,7 +80,7 @@ def to_options(parsed: argparse.Namespace) -> Options:
     more = tuple(label for label in parsed.mechanisms.split(",") if label)
     for label in more:
         try:
-            found = contender(label)
+            found = entry(label)
             check_settings(found.mechanism, found.settings)
         except InputError as error:
             raise InputError(f"--mechanisms {label}", error.found, error.expected) from None

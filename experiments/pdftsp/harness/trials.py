@@ -17,7 +17,7 @@ from auctune.auction.pricing import LearnedPricing
 from auctune.domain import Node
 from auctune.registry import mechanisms
 from auctune.sim.bound import welfare_bound
-from auctune.sim.comparison import Contender, build, parse_contenders
+from auctune.sim.comparison import Entry, build, parse_entries
 from auctune.sim.engine import SimulationResult, simulate, warm_up
 from auctune.sim.metrics import measure
 from harness.market import Setting, block, draw
@@ -60,7 +60,7 @@ SCHEMA: Mapping[str, Any] = {
     "seed": pl.Int64,
     "block": pl.Int64,
     "dispersion": pl.Float64,
-    "contender": pl.String,
+    "entry": pl.String,
     "welfare": pl.Float64,
     "bound": pl.Float64,
     "bound_kind": pl.String,
@@ -120,12 +120,12 @@ class Trial:
 
     @property
     def _learns(self) -> bool:
-        who = contender(self.mechanism)
+        who = entry(self.mechanism)
         return mechanisms.learns(who.mechanism, who.settings)
 
     def run(self) -> Mapping[str, Any]:
         """Its figures."""
-        day, who = draw(self.setting, self.seed), contender(self.mechanism)
+        day, who = draw(self.setting, self.seed), entry(self.mechanism)
         warm_up(day.market, lambda: build(who, day.market))
         mechanism = build(who, day.market, [day.before])
         if self.knows:
@@ -228,13 +228,13 @@ class FluidOf:
         return {"value": lagrangian_bound(pooled, tasks).value / self.num_days}
 
 
-def contender(label: str) -> Contender:
+def entry(label: str) -> Entry:
     """The mechanism of a label.
 
     Raises:
-        InputError: as `parse_contenders`.
+        InputError: as `parse_entries`.
     """
-    (found,) = parse_contenders(label)
+    (found,) = parse_entries(label)
     return found
 
 
@@ -261,7 +261,7 @@ def to_frame(figure: str, trials: Sequence[Trial], results: Mapping[Any, Any]) -
                 "seed": trial.seed,
                 "block": block(trial.setting, trial.seed),
                 "dispersion": bound["dispersion"],
-                "contender": trial.label,
+                "entry": trial.label,
                 **own,
                 "bound": bound["value"],
                 "bound_kind": bound["kind"],

@@ -105,12 +105,12 @@ def welfare_chart(frame: pl.DataFrame, axis: str) -> AnyChart:
 def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     """A row a mechanism: welfare / bound at each setting; then the learned prices' own welfare.
 
-    Their lead is given in percent of the rival's welfare, as the paper gives it, and in points of
-    the bound with the interval of the differences on the same days.
+    Their lead is given in percent of the baseline's welfare, as the paper gives it, and in points
+    of the bound with the interval of the differences on the same days.
     """
     sweep = Sweep(frame)
     ratios, welfare = sweep.means("ratio"), sweep.means("welfare")
-    points, mechanisms = sweep.leads("ratio", LEARNED), sweep.contenders
+    points, mechanisms = sweep.leads("ratio", LEARNED), sweep.entries
 
     def share(mechanism: str) -> Callable[[str], str]:
         return lambda one: percent(ratios[one, mechanism])
@@ -118,10 +118,10 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     def money(one: str) -> str:
         return f"{welfare[one, LEARNED].value:,.0f}"
 
-    def lead_over(rival: str) -> Callable[[str], str]:
+    def lead_over(baseline: str) -> Callable[[str], str]:
         def text(one: str) -> str:
-            gain = lead(welfare[one, LEARNED].value, welfare[one, rival].value)
-            return f"{gain} ({points[one, rival].text('+.1f', 100)})"
+            gain = lead(welfare[one, LEARNED].value, welfare[one, baseline].value)
+            return f"{gain} ({points[one, baseline].text('+.1f', 100)})"
 
         return text
 
@@ -131,9 +131,9 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     lines = {name_of(mechanism): share(mechanism) for mechanism in mechanisms}
     lines[f"{name_of(LEARNED)}, welfare"] = money
     lines |= {
-        f"{name_of(LEARNED)}, over {name_of(rival)}": lead_over(rival)
-        for rival in ("titan", "eft", "ntm")
-        if rival in mechanisms
+        f"{name_of(LEARNED)}, over {name_of(baseline)}": lead_over(baseline)
+        for baseline in ("titan", "eft", "ntm")
+        if baseline in mechanisms
     }
     if ATTAINABLE in mechanisms:
         lines["learned / counts known"] = of_attainable
@@ -154,13 +154,13 @@ def notes(frame: pl.DataFrame) -> list[str]:
     """What must be said beside a table."""
     kinds = ", ".join(frame["bound_kind"].unique().sort().to_list())
     exact = "the optimum" if frame["bound_exact"].all() else "no market has more welfare"
-    own = frame.filter(pl.col("contender") == LEARNED).group_by("setting").agg(pl.mean("ratio"))
+    own = frame.filter(pl.col("entry") == LEARNED).group_by("setting").agg(pl.mean("ratio"))
     least = own["ratio"].min()
     assert isinstance(least, float)
     return [
         f"welfare / bound ({kinds}: {exact}), mean of {frame['seed'].n_unique()} days "
         f"in {frame['block'].n_unique()} blocks ± 95% confidence over blocks; leads in percent of "
-        "the rival's welfare, and in points on the same days; the day before is known to those "
+        "the baseline's welfare, and in points on the same days; the day before is known to those "
         "that learn",
         f"variance over mean of the bids of a slot: {_range(frame)}",
         f"{name_of(LEARNED)}: {least:.1%} at least; the goal of learned prices is {GOAL:.1%}",

@@ -165,15 +165,15 @@ class Margins:
     best: str
     readings: Readings
 
-    def lead(self, rival: str) -> float:
-        """By how much AHAP is ahead, 0.49 for 49%; infinite where the rival has nothing."""
-        other = self.utility[rival]
+    def lead(self, baseline: str) -> float:
+        """By how much AHAP is ahead, 0.49 for 49%; infinite where the baseline has nothing."""
+        other = self.utility[baseline]
         return self.utility["AHAP"] / other - 1 if other > 0 else math.inf
 
     @property
     def distance(self) -> float:
         """The largest gap between a margin here and in the paper."""
-        return max(abs(self.lead(rival) - paper) for rival, paper in PAPER.items())
+        return max(abs(self.lead(baseline) - paper) for baseline, paper in PAPER.items())
 
 
 def play_margins(
@@ -191,13 +191,13 @@ def play_margins(
     ahanp = [policy for policy in chosen if isinstance(policy, Ahanp)]
     lines = {one.ahanp_line: [replace(p, line=one.ahanp_line) for p in ahanp] for one in readings}
     baselines = dict.fromkeys(policy for one in readings for policy in one.baselines.values())
-    players: list[Policy] = [
+    policies: list[Policy] = [
         *ahap,
         *(policy for own in lines.values() for policy in own),
         *baselines,
     ]
-    played = trials.played(players, trials.predicted(PerfectForecaster)).mean(axis=0)
-    mean = dict(zip(players, played.tolist(), strict=True))
+    played = trials.played(policies, trials.predicted(PerfectForecaster)).mean(axis=0)
+    mean = dict(zip(policies, played.tolist(), strict=True))
     best = max(ahap, key=mean.__getitem__)
     optimum = float(trials.optimum().mean())
     return [

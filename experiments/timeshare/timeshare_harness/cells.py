@@ -7,7 +7,7 @@ import polars as pl
 from auctune.charts.estimates import Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.sweep import Sweep, intervals
-from timeshare_harness.rivals import BEST, OWN, RIVALS, SWITCHING
+from timeshare_harness.entries import BEST, ENTRIES, OWN, SWITCHING
 
 Line = Callable[[str], str]
 """Writes the cell of a setting."""
@@ -20,9 +20,9 @@ def done_lines(sweep: Sweep, names: Sequence[str]) -> dict[str, Line]:
     own allocator has the interval of what it does in its place.
     """
     done, leads = sweep.means("done"), sweep.leads("done", OWN)
-    lengths = sweep.frame.unique(["setting", "contender"]).drop_nulls("explored")
+    lengths = sweep.frame.unique(["setting", "entry"]).drop_nulls("explored")
     explored = {
-        (row["setting"], row["contender"]): f", explored {row['explored']:g}"
+        (row["setting"], row["entry"]): f", explored {row['explored']:g}"
         for row in lengths.iter_rows(named=True)
     }
 
@@ -54,6 +54,6 @@ def switch_lines(sweep: Sweep) -> Mapping[str, Line]:
 
 def bound_chart(frame: pl.DataFrame, axis: str) -> AnyChart:
     """Threads done over those of a clairvoyant, by setting."""
-    own = frame.filter(pl.col("contender").is_in([*RIVALS, BEST]))
+    own = frame.filter(pl.col("entry").is_in([*ENTRIES, BEST]))
     ratios = intervals(Sweep(own).ratios("done", "optimum"))
     return estimates_chart([Panel("done / clairvoyant bound", ratios, "dots", ".0%")], axis=axis)

@@ -12,8 +12,8 @@ from auctune.sim.sweep import Sweep, table_of
 from auctune.sim.timeshare.recorded import RecordedBundle
 from auctune.sim.timeshare.table_bundles import MIXED, PURE, BundleTable
 from timeshare_harness.cells import Line, bound_chart, done_lines, mean_line, switch_lines
+from timeshare_harness.entries import BEST, BEST_TIME, ENTRIES, OTHERS, OWN, measured
 from timeshare_harness.options import Figure, Options
-from timeshare_harness.rivals import BEST, BEST_TIME, OTHERS, OWN, RIVALS, measured
 
 Draw = Callable[[BundleTable, int, Options, int], RecordedBundle]
 """Makes a bundle: of a table, of a set of thresholds, by the options, and its index."""
@@ -68,7 +68,7 @@ def chart(frame: pl.DataFrame) -> AnyChart:
 def done_table(frame: pl.DataFrame, papers: Papers) -> Rows:
     """A row an allocator, the paper's below it; then the bound, and switches."""
     sweep, lines = Sweep(frame), dict[str, Line]()
-    for name, line in done_lines(sweep, (*RIVALS, BEST, BEST_TIME, *OTHERS)).items():
+    for name, line in done_lines(sweep, (*ENTRIES, BEST, BEST_TIME, *OTHERS)).items():
         lines[name] = line
         if name in papers:
             reported = dict(zip(sweep.settings, papers[name], strict=True))

@@ -2,7 +2,7 @@
 
 from auctune.charts.comparison import (
     BoundLine,
-    Contestant,
+    EntryOutcome,
     cumulative_chart,
     use_chart,
     welfare_chart,
@@ -27,7 +27,7 @@ __all__ = [
     "LIGHT",
     "Bill",
     "BoundLine",
-    "Contestant",
+    "EntryOutcome",
     "Growth",
     "HeatGrid",
     "LossCurve",

@@ -29,7 +29,7 @@ PLAIN_ZERO = "datum.value == 0 ? '0' : datum.label"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contestant:
+class EntryOutcome:
     """One mechanism's run.
 
     Attributes:
@@ -55,7 +55,7 @@ class BoundLine:
 
 
 def welfare_chart(
-    contestants: Sequence[Contestant],
+    entries: Sequence[EntryOutcome],
     bound: BoundLine | None = None,
     palette: Palette = LIGHT,
     *,
@@ -64,14 +64,14 @@ def welfare_chart(
     """Return a bar of welfare for each mechanism, and a line for the bound that none can pass.
 
     Args:
-        contestants: in the order of the bars.
+        entries: in the order of the bars.
         bound: drawn where there is one.
         palette: colours.
         width: pixels of the whole chart.
     """
-    names = [one.name for one in contestants]
-    most = max([one.welfare for one in contestants] + ([bound.value] if bound else []))
-    least = min(0.0, *(one.welfare for one in contestants))
+    names = [one.name for one in entries]
+    most = max([one.welfare for one in entries] + ([bound.value] if bound else []))
+    least = min(0.0, *(one.welfare for one in entries))
     room = int(min(0.4 * width, CHARACTER_WIDTH * max(map(len, names)) + 12))
     plot = width - room - 24
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=room))
@@ -81,7 +81,7 @@ def welfare_chart(
         scale=alt.Scale(domain=[least, most or 1.0], nice=False),
         axis=alt.Axis(tickCount=max(2, plot // 110), format="~s", labelExpr=PLAIN_ZERO),
     )
-    data = inline_data([_bar(one, bound) for one in contestants])
+    data = inline_data([_bar(one, bound) for one in entries])
     bars = alt.Chart(data).mark_bar(color=palette.accent, height=18, cornerRadiusEnd=2)
     # Words stand inside a long bar and beside a short one.
     inside = f"datum.welfare > {most} * 0.4"
@@ -103,7 +103,7 @@ def welfare_chart(
 
 
 def cumulative_chart(
-    contestants: Sequence[Contestant],
+    entries: Sequence[EntryOutcome],
     bound: BoundLine | None = None,
     palette: Palette = LIGHT,
     *,
@@ -112,14 +112,14 @@ def cumulative_chart(
     """Welfare gained up to each slot, a line for each mechanism.
 
     Args:
-        contestants: in the order of the legend.
+        entries: in the order of the legend.
         bound: on the sum over all slots; drawn where there is one.
         palette: colours.
         width: pixels of the whole chart.
     """
     values = [
         {"name": one.name, "slot": slot, "value": value}
-        for one in contestants
+        for one in entries
         for slot, value in _thinned(np.cumsum(one.gained), last=True)
     ]
     y = alt.Y(
@@ -127,7 +127,7 @@ def cumulative_chart(
         title="welfare up to here",
         axis=alt.Axis(tickCount=5, format="~s", labelExpr=PLAIN_ZERO, minExtent=44),
     )
-    lines = _lines(values, contestants, y, palette, width).properties(
+    lines = _lines(values, entries, y, palette, width).properties(
         width=width - 80, height=2 * LINE_HEIGHT
     )
     if bound is None:
@@ -141,18 +141,18 @@ def cumulative_chart(
 
 
 def use_chart(
-    contestants: Sequence[Contestant], palette: Palette = LIGHT, *, width: int = 720
+    entries: Sequence[EntryOutcome], palette: Palette = LIGHT, *, width: int = 720
 ) -> AnyChart:
     """Shares of compute and of memory sold in each slot, a line for each mechanism.
 
     Args:
-        contestants: in the order of the legend.
+        entries: in the order of the legend.
         palette: colours.
         width: pixels of the whole chart.
     """
     values = [
         {"name": one.name, "what": f"{resource} sold", "slot": slot, "value": share}
-        for one in contestants
+        for one in entries
         for resource, shares in (("compute", one.compute), ("memory", one.memory))
         for slot, share in _thinned(shares, last=False)
     ]
@@ -162,7 +162,7 @@ def use_chart(
         scale=alt.Scale(domain=[0, 1]),
         axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", minExtent=44),
     )
-    lines = _lines(values, contestants, y, palette, width)
+    lines = _lines(values, entries, y, palette, width)
     panels = lines.properties(width=width - 60, height=LINE_HEIGHT).facet(
         facet=alt.Facet("what:N", sort=["compute sold", "memory sold"], title=None),
         columns=1,
@@ -171,7 +171,7 @@ def use_chart(
     return apply_theme(panels, palette)
 
 
-def _bar(one: Contestant, bound: BoundLine | None) -> dict[str, Any]:
+def _bar(one: EntryOutcome, bound: BoundLine | None) -> dict[str, Any]:
     share = f", {one.welfare / bound.value:.1%}" if bound is not None and bound.value > 0 else ""
     of_bound = f"{share} of the {bound.words}" if share and bound is not None else ""
     return {
@@ -201,12 +201,12 @@ def _bound_line(bound: BoundLine, palette: Palette) -> list[alt.Chart]:
 
 def _lines(
     values: list[dict[str, Any]],
-    contestants: Sequence[Contestant],
+    entries: Sequence[EntryOutcome],
     y: alt.Y,
     palette: Palette,
     width: int,
 ) -> alt.Chart:
-    names = [one.name for one in contestants]
+    names = [one.name for one in entries]
     colours = [palette.nodes[index % len(palette.nodes)] for index in range(len(names))]
     dashes = [[1, 0] if index < len(palette.nodes) else [5, 3] for index in range(len(names))]
     legend = alt.Legend(

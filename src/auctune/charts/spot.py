@@ -244,20 +244,20 @@ class PolicyPoint:
 
 
 def policy_comparison_chart(
-    rivals: Sequence[PolicyPoint], optimum: float, palette: Palette = LIGHT, *, width: int = 720
+    policies: Sequence[PolicyPoint], optimum: float, palette: Palette = LIGHT, *, width: int = 720
 ) -> AnyChart:
     """Return a bar of mean utility a policy with its interval; the optimum as a line.
 
     Args:
-        rivals: from the top down; at least one.
+        policies: from the top down; at least one.
         optimum: mean utility of the offline optimum.
         palette: colours.
         width: pixels of the whole chart.
     """
-    if not rivals:
+    if not policies:
         raise ValueError("no policy to draw; expected one at least")
-    data = inline_data([_rival_row(rival) for rival in rivals])
-    names = [rival.name for rival in rivals]
+    data = inline_data([_policy_row(policy) for policy in policies])
+    names = [policy.name for policy in policies]
     longest = int(min(_MOST_NAME, 12 + CHARACTER_WIDTH * max(map(len, names))))
     y = alt.Y(
         "name:N", sort=names, axis=alt.Axis(title=None, labelLimit=longest), scale=alt.Scale()
@@ -283,17 +283,17 @@ def policy_comparison_chart(
         line.encode(x="utility:Q"),
         words.encode(x="utility:Q", y=alt.value(0), text="words:N"),
     )
-    sized = layered.properties(width=width - longest - 120, height=ROW_HEIGHT * len(rivals))
+    sized = layered.properties(width=width - longest - 120, height=ROW_HEIGHT * len(policies))
     return apply_theme(sized, palette)
 
 
-def _rival_row(rival: PolicyPoint) -> dict[str, Any]:
+def _policy_row(policy: PolicyPoint) -> dict[str, Any]:
     return {
-        "name": rival.name,
-        "utility": rival.utility,
-        "low": rival.low,
-        "high": rival.high,
-        "label": f"{rival.on_time:.0%} on time",
-        "description": f"{rival.name}: utility {rival.utility:.2f} "
-        f"({rival.low:.2f} to {rival.high:.2f}), {rival.on_time:.1%} on time",
+        "name": policy.name,
+        "utility": policy.utility,
+        "low": policy.low,
+        "high": policy.high,
+        "label": f"{policy.on_time:.0%} on time",
+        "description": f"{policy.name}: utility {policy.utility:.2f} "
+        f"({policy.low:.2f} to {policy.high:.2f}), {policy.on_time:.1%} on time",
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from auctune.replay.verify import VerificationResult
     from auctune.service.config.models import ServiceConfig
     from auctune.service.storage import EventLog
-    from auctune.sim.comparison import Contender
+    from auctune.sim.comparison import Entry
 
 Figures = dict[str, Any]
 
@@ -75,7 +75,7 @@ def replay(
     Under the recorded mechanism each decision, price update, new plan and charge must be identical:
     exit code 1 if one is not. For others, a table shows their outcome on the same jobs.
     """
-    contenders = _contenders(mechanism, compare)
+    entries = _entries(mechanism, compare)
     settings = _settings(database, config)
     place = database or (None if settings is None else settings.database) or data
 
@@ -89,16 +89,16 @@ def replay(
     check_output_paths((config, data / FILE_NAME), (out,))
     with AtomicFiles([] if out is None else [out]) as files, open_readonly(place) as reader:
         log = _log_range(EventLog(reader), zone, begin, end)
-        entries = {} if settings is None else {entry.name: entry for entry in settings.zones}
-        source = ReplayInput(log, Snapshots(reader), entries.get(log.zone))
+        configs = {} if settings is None else {config.name: config for config in settings.zones}
+        source = ReplayInput(log, Snapshots(reader), configs.get(log.zone))
         replayed = open_replay(source)
-        _check(contenders, replayed)
+        _check(entries, replayed)
         if log.kind == "auction":
             _warn_compiling()
         with ProgressBars() as bars:
-            if contenders:
+            if entries:
                 is_identical = True
-                compared = replayed.compare(contenders, bars.counter)
+                compared = replayed.compare(entries, bars.counter)
                 figures = _comparison_figures(replayed, compared)
             else:
                 verified = replayed.verify(bars.counter)
@@ -106,7 +106,7 @@ def replay(
                 figures = _verification_figures(replayed, verified)
         if as_json:
             print_json(figures)
-        elif contenders:
+        elif entries:
             _print_comparison(replayed, compared)
         else:
             _print_verification(replayed, verified)
@@ -127,32 +127,32 @@ def _settings(database: str | None, config: Path | None) -> "ServiceConfig | Non
     return read_config(config)
 
 
-def _contenders(mechanism: str | None, compare: str | None) -> "Sequence[Contender]":
+def _entries(mechanism: str | None, compare: str | None) -> "Sequence[Entry]":
     if mechanism is not None and compare is not None:
         raise InputError("--mechanism", "is given with --compare", "one of the two")
     given = mechanism if compare is None else compare
     if given is None:
         return ()
 
-    from auctune.sim.comparison import parse_contenders
+    from auctune.sim.comparison import parse_entries
 
     option = "--mechanism" if compare is None else "--compare"
     try:
-        contenders = parse_contenders(given)
+        entries = parse_entries(given)
     except InputError as error:
         raise InputError(option, error.found, error.expected) from None
-    if compare is None and len(contenders) > 1:
+    if compare is None and len(entries) > 1:
         raise InputError(option, f"{given!r}", "one mechanism, or several by --compare")
-    return contenders
+    return entries
 
 
-def _check(contenders: "Sequence[Contender]", replayed: "AnyReplay") -> None:
+def _check(entries: "Sequence[Entry]", replayed: "AnyReplay") -> None:
     """Refuse unknown mechanisms and settings before any mechanism runs."""
-    for contender in contenders:
+    for entry in entries:
         try:
-            replayed.check(contender)
+            replayed.check(entry)
         except InputError as error:
-            place = f"{contender.label}: {error.place}"
+            place = f"{entry.label}: {error.place}"
             raise InputError(place, error.found, error.expected) from None
 
 
@@ -218,12 +218,12 @@ def _comparison_figures(replayed: "AnyReplay", compared: "Comparison[Any]") -> F
         "recorded": {"mechanism": compared.mechanism, **_outcome_figures(compared.recorded)},
         "mechanisms": [
             {
-                "name": contender.label,
-                "mechanism": contender.mechanism,
-                "settings": dict(contender.settings),
+                "name": entry.label,
+                "mechanism": entry.mechanism,
+                "settings": dict(entry.settings),
                 **_outcome_figures(outcome),
             }
-            for contender, outcome in compared.others
+            for entry, outcome in compared.others
         ],
     }
 
@@ -261,7 +261,7 @@ def _print_verification(replayed: "AnyReplay", verified: "VerificationResult") -
 
 def _print_comparison(replayed: "AnyReplay", compared: "Comparison[Any]") -> None:
     _print_range(replayed.log)
-    labels = ["as recorded", *(contender.label for contender, _ in compared.others)]
+    labels = ["as recorded", *(entry.label for entry, _ in compared.others)]
     heads = [label.replace(":", "\n") for label in labels]
     outcomes = [compared.recorded, *(outcome for _, outcome in compared.others)]
     table = make_table("", *heads, right=tuple(heads))

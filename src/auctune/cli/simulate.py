@@ -22,7 +22,7 @@ from auctune.cli.workload import STREAM_SUFFIX, Arrivals, make_market
 from auctune.domain import Task
 from auctune.domain.errors import InputError
 from auctune.sim.bound import bound_kinds
-from auctune.sim.comparison import Contender, build, parse_contenders
+from auctune.sim.comparison import Entry, build, parse_entries
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import read_instance
 from auctune.sim.outages import read_outages
@@ -88,7 +88,7 @@ def simulate(
 
     Nothing is trained. Writes the decisions and a report, all files or none.
     """
-    contenders = _contenders(mechanism, settings or [], compare)
+    entries = _entries(mechanism, settings or [], compare)
     if decisions is None and compare is None:
         raise InputError("--decisions", "is missing", "a file for the decisions")
     if bound not in bound_kinds():
@@ -97,7 +97,7 @@ def simulate(
     read = (instance, _cluster_file(instance), arrivals, events, *(history or ()))
     check_output_paths((*read, *files_in(workload or ())), (decisions, report, charts))
     if history:
-        require_learning_mechanism(contenders)
+        require_learning_mechanism(entries)
     streamed = is_streamed(instance, decisions)
     if streamed:
         others = {"--compare": compare, "--charts": charts, "--bound": bound != "none"}
@@ -107,9 +107,9 @@ def simulate(
     else:
         market = _read_market(instance, arrivals, workload or [])
     outages = () if events is None else read_outages(events, market.cluster)
-    _check_contenders(contenders, market, compared=compare is not None)
+    _check_entries(entries, market, compared=compare is not None)
     earlier = read_history(history or [], market.cluster)
-    simulation = Simulation(market, contenders, outages, earlier, bound, compare is not None)
+    simulation = Simulation(market, entries, outages, earlier, bound, compare is not None)
     if streamed:
         assert decisions is not None
         run_streamed(simulation, bids, decisions, report)
@@ -117,28 +117,28 @@ def simulate(
         run_simulation(simulation, OutputPaths(report, decisions, charts))
 
 
-def _contenders(mechanism: str | None, settings: list[str], compare: str | None) -> list[Contender]:
+def _entries(mechanism: str | None, settings: list[str], compare: str | None) -> list[Entry]:
     parameters = parse_key_values(settings)
     if compare is None:
         if mechanism is None:
             raise InputError("--mechanism", "is missing", "a mechanism, or several by --compare")
-        return [Contender(mechanism, mechanism, parameters)]
+        return [Entry(mechanism, mechanism, parameters)]
     refuse_combined("--compare", {"--mechanism": mechanism, "--set": settings}, "one of the two")
     try:
-        return parse_contenders(compare)
+        return parse_entries(compare)
     except InputError as error:
         raise error.at("--compare") from None
 
 
-def _check_contenders(contenders: Sequence[Contender], market: Instance, *, compared: bool) -> None:
+def _check_entries(entries: Sequence[Entry], market: Instance, *, compared: bool) -> None:
     """Refuse unknown mechanisms and parameters before any mechanism runs."""
-    for contender in contenders:
+    for entry in entries:
         try:
-            build(contender, market)
+            build(entry, market)
         except InputError as error:
             is_name = error.place == "mechanism"
             if compared:
-                place = f"--compare {contender.label}" + ("" if is_name else f": {error.place}")
+                place = f"--compare {entry.label}" + ("" if is_name else f": {error.place}")
             else:
                 place = "--mechanism" if is_name else f"--set {error.place}"
             raise error.at(place) from None

@@ -21,7 +21,7 @@ from auctune.files.atomic import AtomicFiles
 from auctune.files.json_file import write_json
 from auctune.registry import mechanisms
 from auctune.sim.bound import WelfareBound, welfare_bound
-from auctune.sim.comparison import Contender, Played, build, comparison_json, play
+from auctune.sim.comparison import Entry, Played, build, comparison_json, play
 from auctune.sim.comparison_charts import chart_paths, render_charts
 from auctune.sim.engine import warm_up
 from auctune.sim.instance import Instance
@@ -57,7 +57,7 @@ class Simulation:
     """
 
     market: Instance
-    contenders: Sequence[Contender]
+    entries: Sequence[Entry]
     outages: Sequence[Outage]
     history: Sequence[Sequence[Task]]
     bound_kind: str
@@ -83,7 +83,7 @@ def run_simulation(simulation: Simulation, paths: OutputPaths) -> None:
     if simulation.compared:
         print_comparison(played, bound)
     else:
-        print_figures(played[0].contender.label, played[0].report)
+        print_figures(played[0].entry.label, played[0].report)
 
 
 def run_streamed(
@@ -93,23 +93,23 @@ def run_streamed(
 
     Neither bids nor decisions are held in memory.
     """
-    (contender,), market = simulation.contenders, simulation.market
+    (entry,), market = simulation.entries, simulation.market
     warn_compiling(find_best, "the auction's")
     first = list(itertools.islice(bids, 1))
     outages = Outages(market.cluster, simulation.outages) if simulation.outages else None
     with AtomicFiles([report]) as (report_file,), ProgressBars() as bars:
-        warm_up(replace(market, tasks=tuple(first)), lambda: build(contender, market))
+        warm_up(replace(market, tasks=tuple(first)), lambda: build(entry, market))
         with DecisionParts(decisions) as parts:
             figures = run_stream(
                 market,
                 itertools.chain(first, bids),
-                build(contender, market, simulation.history),
+                build(entry, market, simulation.history),
                 parts,
                 outages=outages,
-                watch=bars.stage(contender.label),
+                watch=bars.stage(entry.label),
             )
         write_json(figures.to_json(), report_file)
-    print_figures(contender.label, figures)
+    print_figures(entry.label, figures)
 
 
 def is_streamed(instance: Path | None, decisions: Path | None) -> bool:
@@ -146,10 +146,10 @@ def read_history(paths: Sequence[Path], cluster: Cluster) -> list[Sequence[Task]
     return days
 
 
-def require_learning_mechanism(contenders: Sequence[Contender]) -> None:
+def require_learning_mechanism(entries: Sequence[Entry]) -> None:
     """Refuse `--history` if no mechanism learns from it."""
-    if not any(mechanisms.learns(one.mechanism, one.settings) for one in contenders):
-        names = " or ".join(one.label for one in contenders)
+    if not any(mechanisms.learns(one.mechanism, one.settings) for one in entries):
+        names = " or ".join(one.label for one in entries)
         raise InputError(
             "--history",
             f"{names} with these settings cannot learn from earlier days",
@@ -168,14 +168,14 @@ def _play(simulation: Simulation) -> tuple[list[Played], WelfareBound]:
             raise error.at(f"--{error.place}") from None
         played = [
             play(
-                contender,
+                entry,
                 market,
                 bound,
                 history=simulation.history,
-                watch=bars.stage(contender.label, len(market.tasks)),
+                watch=bars.stage(entry.label, len(market.tasks)),
                 outages=simulation.outages,
             )
-            for contender in simulation.contenders
+            for entry in simulation.entries
         ]
     return played, bound
 
@@ -195,7 +195,7 @@ def _decision_files(simulation: Simulation, decisions: Path | None) -> list[Path
     if not simulation.compared:
         return [decisions]
     # Some file systems refuse a colon in a name.
-    names = [contender.label.replace(":", ",") for contender in simulation.contenders]
+    names = [entry.label.replace(":", ",") for entry in simulation.entries]
     return [decisions / f"{name}.jsonl" for name in names]
 
 
@@ -258,7 +258,7 @@ def print_comparison(played: Sequence[Played], bound: WelfareBound) -> None:
     table.add_column("", no_wrap=True)
     for one in played:
         # Settings go under the name, to keep the column narrow.
-        name = one.contender.label.replace(":", "\n")
+        name = one.entry.label.replace(":", "\n")
         table.add_column(name, justify="right", overflow="fold")
     for rows in zip(*(_compared(one.report) for one in played), strict=True):
         table.add_row(rows[0][0], *(figure for _, figure in rows))

@@ -21,7 +21,7 @@ from auctune.edge.decision import (
     SiteReturned,
     SlotPlan,
 )
-from auctune.edge.eris import EdgePlayer, Eris, ErisPlayer
+from auctune.edge.eris import EdgeEntry, Eris, ErisEntry
 from auctune.edge.explain import EdgeExplanation, explain
 from auctune.edge.job import ByDuration, EdgeJob, Logistic, Utility
 from auctune.edge.ledger import EdgeLedger
@@ -49,6 +49,7 @@ __all__ = [
     "EdgeAdvanced",
     "EdgeCommitment",
     "EdgeDecision",
+    "EdgeEntry",
     "EdgeEvent",
     "EdgeExplanation",
     "EdgeJob",
@@ -59,13 +60,12 @@ __all__ = [
     "EdgeOffered",
     "EdgeOptimum",
     "EdgePlan",
-    "EdgePlayer",
     "EdgePrices",
     "EdgePricing",
     "EdgeReplanned",
     "Eris",
+    "ErisEntry",
     "ErisParams",
-    "ErisPlayer",
     "Liquid",
     "Logistic",
     "Move",

@@ -264,7 +264,7 @@ class Eris:
             raise InputError("now", f"{now}", f"a slot from {begin} to {end - 1}")
 
 
-class EdgePlayer(Protocol):
+class EdgeEntry(Protocol):
     """A mechanism or a baseline, from an empty market to the end."""
 
     def play(self, market: EdgeMarket, jobs: Sequence[EdgeJob]) -> list[EdgeDecision]:
@@ -273,7 +273,7 @@ class EdgePlayer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ErisPlayer:
+class ErisEntry:
     """Eris: every bid is answered in its arrival slot.
 
     Attributes:

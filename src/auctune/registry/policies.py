@@ -1,4 +1,4 @@
-"""Policies of renting by deadline, players of the edge and allocators of time sharing, by name."""
+"""Policies of renting by deadline, entries of the edge and allocators of time sharing, by name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from auctune.domain import InputError
 from auctune.edge.baselines import AntMan, Liquid, Tiresias
-from auctune.edge.eris import EdgePlayer, ErisPlayer
+from auctune.edge.eris import EdgeEntry, ErisEntry
 from auctune.edge.prices import ErisParams
 from auctune.files.parameter_text import parse_label, parse_params
 from auctune.spot.policies import Ahanp, Ahap, OnDemandOnly, Robust, SpotFirst, UniformProgress
@@ -80,10 +80,10 @@ SPOT_POLICIES: Catalogue[Policy] = Catalogue(
     },
 )
 
-EDGE_PLAYERS: Catalogue[EdgePlayer] = Catalogue(
+EDGE_ENTRIES: Catalogue[EdgeEntry] = Catalogue(
     "mechanism",
     {
-        "eris": (ErisParams, ErisPlayer),
+        "eris": (ErisParams, ErisEntry),
         "tiresias": (Tiresias, _itself),
         "antman": (AntMan, _itself),
         "liquid": (Liquid, _itself),

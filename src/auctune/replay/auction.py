@@ -49,7 +49,7 @@ from auctune.service.zones.auction.state import (
 from auctune.service.zones.auction.zone import earliest_feasible_slot, over_budget, preview_decision
 from auctune.service.zones.core.events import adapter
 from auctune.service.zones.core.snapshots import decode_snapshot
-from auctune.sim.comparison import Contender
+from auctune.sim.comparison import Entry
 from auctune.sim.tally import vendor_price
 
 
@@ -454,8 +454,8 @@ class AuctionReplay(ZoneReplay[AuctionOutcome]):
     def basis(self) -> str:
         return self.mechanism
 
-    def check(self, contender: Contender) -> None:
-        self._build(contender)
+    def check(self, entry: Entry) -> None:
+        self._build(entry)
 
     def verifier(self) -> AuctionVerifier:
         """Return a verifier at the newest snapshot before the range, or at the first event."""
@@ -474,14 +474,14 @@ class AuctionReplay(ZoneReplay[AuctionOutcome]):
         tick = self._begin("as recorded", progress)
         return recorded_outcome(self.log.events(), self._cluster, self.log.first_slot, tick)
 
-    def outcome_under(self, contender: Contender, progress: Progress) -> AuctionOutcome:
-        tick = self._begin(contender.label, progress)
+    def outcome_under(self, entry: Entry, progress: Progress) -> AuctionOutcome:
+        tick = self._begin(entry.label, progress)
         return outcome_under(
-            self._build(contender), self.log.events(), self._cluster, self.log.first_slot, tick
+            self._build(entry), self.log.events(), self._cluster, self.log.first_slot, tick
         )
 
     def _begin(self, label: str, progress: Progress) -> Tick:
         return progress(label, self.log.count(EventType.DECIDED)) or noop
 
-    def _build(self, contender: Contender) -> Admission:
-        return build_mechanism(self.log.opened, contender.mechanism, contender.settings)
+    def _build(self, entry: Entry) -> Admission:
+        return build_mechanism(self.log.opened, entry.mechanism, entry.settings)

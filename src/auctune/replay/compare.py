@@ -13,7 +13,7 @@ from auctune.service.config.zone import AUCTION, ZoneConfig
 from auctune.service.storage import Snapshots
 from auctune.service.storage.event_log import EventLog, EventType, ZoneEvent
 from auctune.service.zones.core.snapshots import created_event, read_event
-from auctune.sim.comparison import Contender
+from auctune.sim.comparison import Entry
 
 
 class LogRange:
@@ -101,7 +101,7 @@ class ReplayInput:
 
     log: LogRange
     snapshots: Snapshots
-    entry: ZoneConfig | None
+    config: ZoneConfig | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Comparison(Generic[O]):
 
     mechanism: str
     recorded: O
-    others: tuple[tuple[Contender, O], ...]
+    others: tuple[tuple[Entry, O], ...]
 
 
 class ZoneReplay(ABC, Generic[O]):
@@ -142,7 +142,7 @@ class ZoneReplay(ABC, Generic[O]):
         return None
 
     @abstractmethod
-    def check(self, contender: Contender) -> None:
+    def check(self, entry: Entry) -> None:
         """Check a mechanism and its settings without running it; raise InputError."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class ZoneReplay(ABC, Generic[O]):
         """Return the outcome as recorded."""
 
     @abstractmethod
-    def outcome_under(self, contender: Contender, progress: Progress) -> O:
+    def outcome_under(self, entry: Entry, progress: Progress) -> O:
         """Return the outcome of the same range under another mechanism."""
 
     def verify(self, progress: Progress) -> VerificationResult:
@@ -164,9 +164,9 @@ class ZoneReplay(ABC, Generic[O]):
         tick = progress(log.zone, log.count(EventType.DECIDED, after))
         return verifier.verify_log(log.events(after), log.contains, tick or noop)
 
-    def compare(self, contenders: Sequence[Contender], progress: Progress) -> Comparison[O]:
+    def compare(self, entries: Sequence[Entry], progress: Progress) -> Comparison[O]:
         recorded = self.recorded_outcome(progress)
-        others = [(one, self.outcome_under(one, progress)) for one in contenders]
+        others = [(one, self.outcome_under(one, progress)) for one in entries]
         return Comparison(self.mechanism, recorded, tuple(others))
 
 

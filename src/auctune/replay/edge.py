@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import ClassVar
 
 from auctune.domain import InputError, Money
-from auctune.edge import EdgeDecision, EdgeJob, EdgeMenuLine, EdgePlayer, Eris
+from auctune.edge import EdgeDecision, EdgeEntry, EdgeJob, EdgeMenuLine, Eris
 from auctune.edge.job import MOST_CELLS
 from auctune.engine.edge.records import plan_record, read_decision, read_job
-from auctune.registry.policies import EDGE_PLAYERS
+from auctune.registry.policies import EDGE_ENTRIES
 from auctune.replay.compare import Progress, ZoneReplay
 from auctune.replay.verify import Body, LogVerifier, Rule
 from auctune.service.config.edge import read_supply
@@ -23,7 +23,7 @@ from auctune.service.zones.edge.zone import (
     over_budget,
     plan_remaining,
 )
-from auctune.sim.comparison import Contender
+from auctune.sim.comparison import Entry
 
 
 class EdgeVerifier(LogVerifier[EdgeState, Eris]):
@@ -99,8 +99,8 @@ class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
         ("revenue", "revenue", ",.4f"),
     )
 
-    def check(self, contender: Contender) -> None:
-        _player(contender)
+    def check(self, entry: Entry) -> None:
+        _edge_entry(entry)
 
     def verifier(self) -> EdgeVerifier:
         return EdgeVerifier(self.log.opened)
@@ -108,10 +108,10 @@ class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
     def recorded_outcome(self, progress: Progress) -> EdgeRangeOutcome:
         return _outcome([read_decision(body["answer"]) for body in self._decided])
 
-    def outcome_under(self, contender: Contender, progress: Progress) -> EdgeRangeOutcome:
-        progress(contender.label, None)
+    def outcome_under(self, entry: Entry, progress: Progress) -> EdgeRangeOutcome:
+        progress(entry.label, None)
         jobs = [read_job(body["job"]) for body in self._decided]
-        return _outcome(self._play(_player(contender), jobs))
+        return _outcome(self._play(_edge_entry(entry), jobs))
 
     @cached_property
     def _decided(self) -> list[Body]:
@@ -121,7 +121,7 @@ class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
             if event.type == EventType.DECIDED and self.log.contains(event)
         ]
 
-    def _play(self, player: EdgePlayer, jobs: Sequence[EdgeJob]) -> Sequence[EdgeDecision]:
+    def _play(self, entry: EdgeEntry, jobs: Sequence[EdgeJob]) -> Sequence[EdgeDecision]:
         if not jobs:
             return []
         first = min(job.arrival for job in jobs)
@@ -131,11 +131,11 @@ class EdgeReplay(ZoneReplay[EdgeRangeOutcome]):
         if cells > MOST_CELLS:
             raise InputError("--from", f"{slots:,} slots are too many at once", "a later time")
         moved = [replace(job, arrival=job.arrival - first) for job in jobs]
-        return player.play(replace(market, slots=slots), moved)
+        return entry.play(replace(market, slots=slots), moved)
 
 
-def _player(contender: Contender) -> EdgePlayer:
-    return EDGE_PLAYERS.build(contender.mechanism, contender.settings)
+def _edge_entry(entry: Entry) -> EdgeEntry:
+    return EDGE_ENTRIES.build(entry.mechanism, entry.settings)
 
 
 def _outcome(decisions: Sequence[EdgeDecision]) -> EdgeRangeOutcome:

@@ -47,7 +47,7 @@ from auctune.service.zones.spot.state import (
     value_at,
 )
 from auctune.service.zones.spot.zone import load_market
-from auctune.sim.comparison import Contender
+from auctune.sim.comparison import Entry
 from auctune.sim.spot.files import SpotRecord
 from auctune.sim.spot.forecasts import parse_forecaster
 from auctune.sim.spot.trials import widest_horizon
@@ -427,7 +427,7 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
         # Of a run without a service the log has the market.
         self._is_run = "trace" in source.log.opened
         self._market = (
-            _market_of_run(source.log) if self._is_run else _market(source.log, source.entry)
+            _market_of_run(source.log) if self._is_run else _market(source.log, source.config)
         )
 
     @property
@@ -438,8 +438,8 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
     def num_skipped(self) -> int:
         return len(self._recorded) - len(self._comparable)
 
-    def check(self, contender: Contender) -> None:
-        _policy(contender)
+    def check(self, entry: Entry) -> None:
+        _policy(entry)
         if self._is_run:
             found = "cannot be compared on the log of a run"
             raise InputError("--mechanism", found, "auctune spot simulate, which plays its market")
@@ -451,9 +451,9 @@ class SpotReplay(ZoneReplay[RentalOutcome]):
     def recorded_outcome(self, progress: Progress) -> RentalOutcome:
         return rental_outcome((job, job.recorded) for job in self._jobs)
 
-    def outcome_under(self, contender: Contender, progress: Progress) -> RentalOutcome:
-        policy = _policy(contender)
-        tick = progress(contender.label, len(self._jobs)) or noop
+    def outcome_under(self, entry: Entry, progress: Progress) -> RentalOutcome:
+        policy = _policy(entry)
+        tick = progress(entry.label, len(self._jobs)) or noop
         outcomes = []
         for job in self._jobs:
             outcomes.append((job, job.outcome_under(policy)))
@@ -484,16 +484,16 @@ def _market_of_run(log: LogRange) -> LoopedTrace:
     return LoopedTrace(market, record, 0)
 
 
-def _market(log: LogRange, entry: object) -> LoopedTrace:
-    if not isinstance(entry, SpotConfig):
+def _market(log: LogRange, config: object) -> LoopedTrace:
+    if not isinstance(config, SpotConfig):
         expected = f"auctune.toml with zone {log.zone}, which names the files of its market"
         raise InputError("--config", "has no market", f"{expected}: the log has only their digest")
-    market = load_market(entry)
+    market = load_market(config)
     if market.digest != log.opened["market"]:
         expected = "the market files and settings that the zone was created with"
         raise InputError(f"zone {log.zone}: market", "differs from the recorded one", expected)
     return market
 
 
-def _policy(contender: Contender) -> Policy:
-    return SPOT_POLICIES.build(contender.mechanism, contender.settings)
+def _policy(entry: Entry) -> Policy:
+    return SPOT_POLICIES.build(entry.mechanism, entry.settings)

@@ -47,7 +47,7 @@ from auctune.service.zones.timeshare.state import (
     empty_model,
     held_after_cancel,
 )
-from auctune.sim.comparison import Contender
+from auctune.sim.comparison import Entry
 from auctune.timeshare import Allocator, LearningThread, LossCurve, play
 from auctune.timeshare.estimators import SingleThread
 from auctune.timeshare.estimators.mixture import Mixture
@@ -392,8 +392,8 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
     def num_skipped(self) -> int:
         return len(self._recorded) - sum(job.counts for job in self._jobs)
 
-    def check(self, contender: Contender) -> None:
-        _allocator(contender)
+    def check(self, entry: Entry) -> None:
+        _allocator(entry)
 
     def verifier(self) -> TimeshareVerifier:
         log = self.log
@@ -407,11 +407,11 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
     def recorded_outcome(self, progress: Progress) -> PoolOutcome:
         return recorded_outcome(self._jobs, self.log.clock.slot_seconds)
 
-    def outcome_under(self, contender: Contender, progress: Progress) -> PoolOutcome:
-        progress(contender.label, None)
+    def outcome_under(self, entry: Entry, progress: Progress) -> PoolOutcome:
+        progress(entry.label, None)
         if not self._jobs:
             return self.recorded_outcome(progress)
-        return outcome_under(self._jobs, _allocator(contender), self.log.clock.slot_seconds)
+        return outcome_under(self._jobs, _allocator(entry), self.log.clock.slot_seconds)
 
     @cached_property
     def _recorded(self) -> list[RecordedJob]:
@@ -424,5 +424,5 @@ class TimeshareReplay(ZoneReplay[PoolOutcome]):
         return past_jobs(self._recorded, seconds, self.log.newest_slot)
 
 
-def _allocator(contender: Contender) -> Allocator:
-    return TIMESHARE_ALLOCATORS.build(contender.mechanism, contender.settings)
+def _allocator(entry: Entry) -> Allocator:
+    return TIMESHARE_ALLOCATORS.build(entry.mechanism, entry.settings)

@@ -20,7 +20,7 @@ from auctune.sim.outages import Outage
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class Entry:
     """A mechanism to run.
 
     Attributes:
@@ -36,49 +36,47 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a contender made of the market."""
+    """What an entry made of the market."""
 
-    contender: Contender
+    entry: Entry
     result: SimulationResult
     report: SimulationReport
 
 
-def parse_contenders(text: str) -> list[Contender]:
+def parse_entries(text: str) -> list[Entry]:
     """Return the mechanisms of a list such as `pdftsp:pricing=paper:scale=0.1,eft`.
 
     Raises:
         InputError: for an empty list or name, a setting that is not KEY=VALUE or comes twice, or
             a mechanism that is there twice with the same settings.
     """
-    contenders = [
-        Contender(label, *parse_label(label, "compare", "mechanism")) for label in text.split(",")
+    entries = [
+        Entry(label, *parse_label(label, "compare", "mechanism")) for label in text.split(",")
     ]
-    for index, contender in enumerate(contenders):
-        if contender.label in [other.label for other in contenders[:index]]:
-            raise InputError("compare", f"{contender.label!r} is given twice", "each once")
-    return contenders
+    for index, entry in enumerate(entries):
+        if entry.label in [other.label for other in entries[:index]]:
+            raise InputError("compare", f"{entry.label!r} is given twice", "each once")
+    return entries
 
 
-def build(
-    contender: Contender, market: Instance, history: Sequence[Sequence[Task]] = ()
-) -> Admission:
-    """Return the contender's mechanism over an empty cluster.
+def build(entry: Entry, market: Instance, history: Sequence[Sequence[Task]] = ()) -> Admission:
+    """Return the entry's mechanism over an empty cluster.
 
     Args:
-        contender: the mechanism.
+        entry: the mechanism.
         market: its cluster; its bids are for those that are clairvoyant.
         history: bids of earlier days, for those that learn from them.
 
     Raises:
         InputError: as `mechanisms.build`.
     """
-    name, settings = contender.mechanism, contender.settings
+    name, settings = entry.mechanism, entry.settings
     known = history if mechanisms.learns(name, settings) else ()
     return mechanisms.build(name, market.cluster, settings, market.tasks, known)
 
 
 def play(
-    contender: Contender,
+    entry: Entry,
     market: Instance,
     bound: WelfareBound,
     *,
@@ -87,10 +85,10 @@ def play(
     outages: Sequence[Outage] = (),
 ) -> Played:
     """Run the market from its first bid to its last, once the kernels are compiled."""
-    warm_up(market, lambda: build(contender, market))
-    made = build(contender, market, history)
+    warm_up(market, lambda: build(entry, market))
+    made = build(entry, market, history)
     result = simulate(market, made, watch=watch, outages=outages)
-    return Played(contender, result, measure(result, bound))
+    return Played(entry, result, measure(result, bound))
 
 
 def comparison_json(played: Sequence[Played], bound: WelfareBound) -> dict[str, Any]:
@@ -103,9 +101,9 @@ def comparison_json(played: Sequence[Played], bound: WelfareBound) -> dict[str, 
         },
         "mechanisms": [
             {
-                "name": one.contender.label,
-                "mechanism": one.contender.mechanism,
-                "settings": dict(one.contender.settings),
+                "name": one.entry.label,
+                "mechanism": one.entry.mechanism,
+                "settings": dict(one.entry.settings),
                 **one.report.to_json(),
             }
             for one in played

@@ -7,7 +7,7 @@ import numpy as np
 
 from auctune.charts.comparison import (
     BoundLine,
-    Contestant,
+    EntryOutcome,
     cumulative_chart,
     use_chart,
     welfare_chart,
@@ -28,13 +28,13 @@ def chart_paths(folder: Path) -> list[Path]:
 
 def render_charts(played: Sequence[Played], bound: WelfareBound) -> list[bytes]:
     """Return the contents of the files of `chart_paths`."""
-    contestants = [_contestant(one) for one in played]
+    entries = [_outcome(one) for one in played]
     line = bound_line(bound)
     contents = []
     for chart in (
-        welfare_chart(contestants, line),
-        cumulative_chart(contestants, line),
-        use_chart(contestants),
+        welfare_chart(entries, line),
+        cumulative_chart(entries, line),
+        use_chart(entries),
     ):
         # A file may be shown on any ground.
         on_ground = chart.properties(background=LIGHT.surface)
@@ -50,10 +50,10 @@ def bound_line(bound: WelfareBound) -> BoundLine | None:
     return BoundLine(bound.value, words)
 
 
-def _contestant(one: Played) -> Contestant:
+def _outcome(one: Played) -> EntryOutcome:
     use = one.report.utilization
-    return Contestant(
-        one.contender.label,
+    return EntryOutcome(
+        one.entry.label,
         one.report.welfare,
         welfare_by_slot(one.result),
         np.array(use.compute),

@@ -1,7 +1,7 @@
-"""Contenders tried at several settings on the same seeds: means, ratios and paired differences.
+"""Entries tried at several settings on the same seeds: means, ratios and paired differences.
 
-A trial is a row: `setting`, `seed`, `contender`, then figures of what came of it. Rows of one
-setting and seed are of the same bids, jobs or bundles, so contenders are compared by the
+A trial is a row: `setting`, `seed`, `entry`, then figures of what came of it. Rows of one
+setting and seed are of the same bids, jobs or bundles, so entries are compared by the
 differences on each of them. Where seeds are not independent, a column `block` says which belong
 together: figures are first averaged over the seeds of a block.
 """
@@ -17,7 +17,7 @@ from auctune.numerics.estimates import Estimate, mean_of, ratio_of
 from auctune.sim.figures import Rows
 
 Cells = Mapping[tuple[str, str], Estimate]
-"""By setting and contender, in the order of the trials; cells without a figure are not there."""
+"""By setting and entry, in the order of the trials; cells without a figure are not there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,9 @@ class Sweep:
         return self.frame["setting"].unique(maintain_order=True).to_list()
 
     @cached_property
-    def contenders(self) -> list[str]:
+    def entries(self) -> list[str]:
         """In the order of the trials."""
-        return self.frame["contender"].unique(maintain_order=True).to_list()
+        return self.frame["entry"].unique(maintain_order=True).to_list()
 
     def means(self, column: str) -> Cells:
         """Return the means over seeds."""
@@ -56,8 +56,8 @@ class Sweep:
         return {cell: ratio for cell, ratio in found.items() if ratio is not None}
 
     def leads(self, column: str, own: str) -> Cells:
-        """Return the means of how much more a contender has than each other on the same seeds."""
-        is_own = pl.col("contender") == own
+        """Return the means of how much more an entry has than each other on the same seeds."""
+        is_own = pl.col("entry") == own
         ours = self.frame.filter(is_own).select("setting", "seed", own=column)
         paired = self.frame.filter(~is_own).join(
             ours, on=["setting", "seed"], maintain_order="left"
@@ -73,15 +73,15 @@ class Sweep:
     ) -> list[tuple[tuple[str, str], pl.DataFrame]]:
         """A frame of a row a block for each cell that has figures."""
         block = "block" if "block" in frame.columns else "seed"
-        cells = ["setting", "contender"]
+        cells = ["setting", "entry"]
         by_block = (
             frame.drop_nulls(columns)
             .group_by(*cells, block, maintain_order=True)
             .agg(pl.mean(*columns))
         )
         return [
-            ((str(setting), str(contender)), rows)
-            for (setting, contender), rows in by_block.group_by(*cells, maintain_order=True)
+            ((str(setting), str(entry)), rows)
+            for (setting, entry), rows in by_block.group_by(*cells, maintain_order=True)
         ]
 
 
@@ -91,19 +91,19 @@ def table_of(axis: str, settings: Sequence[str], lines: Mapping[str, Callable[[s
     return Rows((axis, *settings), tuple(rows))
 
 
-def cell_text(cells: Cells, contender: str, form: str, factor: float = 1.0) -> Callable[[str], str]:
-    """Return how a line of `table_of` writes the cells of a contender: "value ±half", or "-"."""
+def cell_text(cells: Cells, entry: str, form: str, factor: float = 1.0) -> Callable[[str], str]:
+    """Return how a line of `table_of` writes the cells of an entry: "value ±half", or "-"."""
 
     def text(setting: str) -> str:
-        one = cells.get((setting, contender))
+        one = cells.get((setting, entry))
         return "-" if one is None else one.text(form, factor)
 
     return text
 
 
 def intervals(cells: Cells, name_of: Callable[[str], str] = str) -> list[Interval]:
-    """Return cells as a chart shows them, contenders by `name_of`."""
+    """Return cells as a chart shows them, entries by `name_of`."""
     return [
-        Interval(setting, name_of(contender), one.value, one.low, one.high)
-        for (setting, contender), one in cells.items()
+        Interval(setting, name_of(entry), one.value, one.low, one.high)
+        for (setting, entry), one in cells.items()
     ]

@@ -6,7 +6,7 @@ import pytest
 from auctune.charts.comparison import (
     MAX_POINTS,
     BoundLine,
-    Contestant,
+    EntryOutcome,
     cumulative_chart,
     use_chart,
     welfare_chart,
@@ -15,13 +15,13 @@ from auctune.charts.render import to_svg
 from auctune.charts.theme import AnyChart
 
 
-def contestant(name: str, scale: float, slots: int = 12) -> Contestant:
+def outcome(name: str, scale: float, slots: int = 12) -> EntryOutcome:
     gained = scale * np.ones(slots)
     share = np.full(slots, scale / 10)
-    return Contestant(name, float(gained.sum()), gained, share, share / 2)
+    return EntryOutcome(name, float(gained.sum()), gained, share, share / 2)
 
 
-TWO = [contestant("pdftsp", 8.0), contestant("eft", 2.0)]
+TWO = [outcome("pdftsp", 8.0), outcome("eft", 2.0)]
 BOUND = BoundLine(120.0, "LP bound")
 
 
@@ -47,7 +47,7 @@ def test_without_a_bound_above_zero_there_are_no_shares(bound: BoundLine | None)
 
 def test_names_are_whole_where_settings_make_them_long() -> None:
     name = "pdftsp:pricing=exponential:aggregate=sum"
-    svg = to_svg(welfare_chart([contestant(name, 1.0), *TWO]))
+    svg = to_svg(welfare_chart([outcome(name, 1.0), *TWO]))
     assert f">{name}</text>" in svg
 
 
@@ -66,7 +66,7 @@ def test_use_is_shown_for_both_resources() -> None:
 
 def test_long_horizons_are_thinned_to_means_and_to_last_values() -> None:
     slots = 10 * MAX_POINTS + 3
-    long = contestant("eft", 2.0, slots)
+    long = outcome("eft", 2.0, slots)
     use = points(use_chart([long]))
     assert len(use) <= 2 * (MAX_POINTS + 1)
     assert {round(value["value"], 9) for value in use} == {0.1, 0.2}
@@ -76,7 +76,7 @@ def test_long_horizons_are_thinned_to_means_and_to_last_values() -> None:
 
 
 def test_many_mechanisms_are_told_apart_by_dashes_as_well() -> None:
-    many = [contestant(f"m{index}", index + 1.0) for index in range(9)]
+    many = [outcome(f"m{index}", index + 1.0) for index in range(9)]
     svg = to_svg(cumulative_chart(many))
     assert svg.count('aria-roledescription="line mark"') == 9
     assert 'stroke-dasharray="5,3"' in svg

@@ -60,8 +60,8 @@ def test_a_diary_draws_each_kind_held_in_its_slot(palette: Palette) -> None:
 
 
 def test_rivals_stand_in_their_order_beside_the_optimum() -> None:
-    rivals = [PolicyPoint("b", 3.0, 2.5, 3.5, 0.9), PolicyPoint("a", -1.0, -2.0, 0.0, 0.25)]
-    chart = policy_comparison_chart(rivals, 4.0)
+    policies = [PolicyPoint("b", 3.0, 2.5, 3.5, 0.9), PolicyPoint("a", -1.0, -2.0, 0.0, 0.25)]
+    chart = policy_comparison_chart(policies, 4.0)
     svg = to_svg(chart)
     assert "optimum 4.00" in svg
     assert "25% on time" in svg

@@ -8,7 +8,7 @@ import pytest
 
 from auctune.cli.simulation import read_history, require_learning_mechanism
 from auctune.domain import Cluster, InputError, Node, NodeType, Task
-from auctune.sim.comparison import Contender
+from auctune.sim.comparison import Entry
 from auctune.sim.instance import Instance
 from auctune.sim.instance_file import write_instance
 
@@ -55,7 +55,7 @@ def test_a_bid_for_nodes_that_this_market_lacks_is_refused(field: str, tmp_path:
 
 
 def test_earlier_days_are_refused_where_nobody_learns_from_them() -> None:
-    baselines = [Contender("eft", "eft", {}), Contender("ntm:seed=2", "ntm", {"seed": "2"})]
+    baselines = [Entry("eft", "eft", {}), Entry("ntm:seed=2", "ntm", {"seed": "2"})]
     with pytest.raises(
         InputError, match=r"^--history: eft or ntm:seed=2 with these settings cannot"
     ):

@@ -7,10 +7,10 @@ import pytest
 from auctune.domain import InputError
 from auctune.edge import (
     AntMan,
+    EdgeEntry,
     EdgeJob,
     EdgeMarket,
-    EdgePlayer,
-    ErisPlayer,
+    ErisEntry,
     Liquid,
     Logistic,
     Site,
@@ -32,22 +32,22 @@ JOB = EdgeJob(
     utility=Logistic(1000, 50),
 )
 MARKET = EdgeMarket(20, (Site("one", {"cpu": 4}),), 100, 1, {"data": 2, "cpu": 2})
-PLAYERS: tuple[EdgePlayer, ...] = (ErisPlayer(), Tiresias(workers=16), AntMan(workers=8), Liquid())
+ENTRIES: tuple[EdgeEntry, ...] = (ErisEntry(), Tiresias(workers=16), AntMan(workers=8), Liquid())
 
 
-def finishes(player: EdgePlayer, *jobs: EdgeJob, market: EdgeMarket = MARKET) -> list[int | None]:
-    played = play("player", player, EdgeInstance(market, jobs))
+def finishes(entry: EdgeEntry, *jobs: EdgeJob, market: EdgeMarket = MARKET) -> list[int | None]:
+    played = play("entry", entry, EdgeInstance(market, jobs))
     return [decision.finish for decision in played.decisions]
 
 
 def test_every_plan_of_every_baseline_keeps_all_constraints() -> None:
-    admitted = dict.fromkeys(PLAYERS, 0)
+    admitted = dict.fromkeys(ENTRIES, 0)
     for seed in range(2):
         setting = EdgeSetting(num_sites=6, num_jobs=10, slots=30, arrival_slots=10, seed=seed)
-        for player in PLAYERS:
+        for entry in ENTRIES:
             # `play` checks each plan beside those before it.
-            played = play("player", player, make_instance(setting))
-            admitted[player] += played.num_admitted
+            played = play("entry", entry, make_instance(setting))
+            admitted[entry] += played.num_admitted
             for decision in played.decisions:
                 assert decision.utility is None or decision.payment <= decision.utility + 1e-4
     assert all(admitted.values())

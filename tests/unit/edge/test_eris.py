@@ -90,13 +90,13 @@ def test_the_choice_is_the_line_of_the_menu_that_gains_most() -> None:
 def test_a_menu_line_can_be_taken_while_nothing_has_changed() -> None:
     instance = busy()
     eris = Eris(instance.market, SHARE)
-    job, rival = instance.in_order()[:2]
+    job, other = instance.in_order()[:2]
     line = eris.quote(job, job.arrival).lines[0]
     taken = Eris(instance.market, SHARE).take(job, line, job.arrival)
     assert taken is not None
     assert taken.payment == line.price
-    assert eris.offer(rival, job.arrival).admitted
-    while eris.offer(replace(rival, id="again", arrival=job.arrival), job.arrival).admitted:
+    assert eris.offer(other, job.arrival).admitted
+    while eris.offer(replace(other, id="again", arrival=job.arrival), job.arrival).admitted:
         pass
     assert eris.take(job, line, job.arrival) is None
 

@@ -8,11 +8,11 @@ import pytest
 from auctune.edge import (
     AntMan,
     ByDuration,
+    EdgeEntry,
     EdgeJob,
     EdgeMarket,
-    EdgePlayer,
+    ErisEntry,
     ErisParams,
-    ErisPlayer,
     Liquid,
     Site,
     Tiresias,
@@ -27,9 +27,9 @@ from auctune.sim.edge.instance_file import EdgeInstance
 from support.edge_cases import small_job, small_market
 from support.thorough import THOROUGH
 
-PLAYERS: tuple[EdgePlayer, ...] = (
-    ErisPlayer(),
-    ErisPlayer(ErisParams("paper")),
+ENTRIES: tuple[EdgeEntry, ...] = (
+    ErisEntry(),
+    ErisEntry(ErisParams("paper")),
     Tiresias(workers=3),
     AntMan(workers=3),
     Liquid(most_workers=6),
@@ -56,8 +56,8 @@ def test_nothing_that_is_played_passes_the_optimum_nor_the_optimum_the_bound(see
     whole = welfare_bound(instance.market, jobs, search=SolveOptions())
     assert best.welfare <= whole + 1e-6
     assert whole <= bound + 1e-4
-    for player in PLAYERS:
-        assert play("one", player, instance).welfare <= best.bound + 1e-6
+    for entry in ENTRIES:
+        assert play("one", entry, instance).welfare <= best.bound + 1e-6
     # What is left out of the window counts for the bound.
     short = offline_optimum(instance.market, jobs, tail=1)
     assert best.welfare <= short.bound + 1e-4

@@ -85,13 +85,13 @@ def test_the_curve_of_a_job_that_is_done_or_capped_ends_with_its_record() -> Non
 def test_a_job_that_does_not_count_takes_its_share_of_the_pool() -> None:
     losses = [2.0, 1.0, 0.6, 0.4]
     own = thread(losses, done=True)
-    rivals = [
-        PastJob(LearningThread(f"rival{k}", 0, 40, 1e-6), (5,), (1.0,), 5.0, False, False, True)
+    others = [
+        PastJob(LearningThread(f"other{k}", 0, 40, 1e-6), (5,), (1.0,), 5.0, False, False, True)
         for k in range(12)
     ]
     alone, crowded = (
         outcome_under([own], Uniform(), 1.0),
-        outcome_under([own, *rivals], Uniform(), 1.0),
+        outcome_under([own, *others], Uniform(), 1.0),
     )
     assert (alone.num_jobs, alone.num_done) == (1, 1)
     assert (crowded.num_jobs, crowded.num_done) == (1, 0)

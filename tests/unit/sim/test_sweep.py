@@ -15,12 +15,12 @@ ROWS = [
     ("busy", 0, "own", 3.0, 4.0),
     ("busy", 0, "eft", None, 4.0),
 ]
-FRAME = pl.DataFrame(ROWS, ("setting", "seed", "contender", "welfare", "bound"), orient="row")
+FRAME = pl.DataFrame(ROWS, ("setting", "seed", "entry", "welfare", "bound"), orient="row")
 SWEEP = Sweep(FRAME)
 
 
 def test_cells_stand_in_the_order_of_the_trials_and_those_without_figures_are_left_out() -> None:
-    assert (SWEEP.settings, SWEEP.contenders) == (["quiet", "busy"], ["own", "eft"])
+    assert (SWEEP.settings, SWEEP.entries) == (["quiet", "busy"], ["own", "eft"])
     means = SWEEP.means("welfare")
     assert list(means) == [("quiet", "own"), ("quiet", "eft"), ("busy", "own")]
     assert means["quiet", "own"] == mean_of([6.0, 9.0])
@@ -47,7 +47,7 @@ def test_seeds_of_a_block_count_once() -> None:
 
 def test_a_table_has_a_column_a_setting_and_a_chart_a_dot_a_cell() -> None:
     means = SWEEP.means("welfare")
-    lines = {name: cell_text(means, name, ".1f") for name in SWEEP.contenders}
+    lines = {name: cell_text(means, name, ".1f") for name in SWEEP.entries}
     table = table_of("load", SWEEP.settings, lines)
     assert table.heads == ("load", "quiet", "busy")
     half = means["quiet", "own"].half_width

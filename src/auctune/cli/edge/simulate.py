@@ -20,7 +20,7 @@ from auctune.cli._support.progress import warn_compiling
 from auctune.cli._support.tables import make_table, print_table
 from auctune.domain.errors import InputError
 from auctune.edge.search.forward import plan_cost
-from auctune.registry.policies import EDGE_PLAYERS
+from auctune.registry.policies import EDGE_ENTRIES
 from auctune.sim.edge.comparison import (
     DEFAULT_PLAYERS,
     EdgeBound,
@@ -104,10 +104,10 @@ def simulate(
     """
     _check_bound(bound, outputs.time_limit)
     check_output_paths([instance], (decisions, outputs.report, outputs.charts))
-    player = EDGE_PLAYERS.parse(mechanism, "--mechanism")
+    entry = EDGE_ENTRIES.parse(mechanism, "--mechanism")
     market = read_edge_instance(instance)
     warn_compiling(plan_cost, "the edge's")
-    played = play(mechanism, player, market)
+    played = play(mechanism, entry, market)
     upper = bound_of(market, bound, outputs.time_limit)
     use = use_by_slot(market, played.decisions)
 
@@ -147,10 +147,10 @@ def compare(
     _check_bound(bound, outputs.time_limit)
     check_output_paths([instance], (outputs.report, outputs.charts))
     labels = mechanism or DEFAULT_PLAYERS
-    players = parse_labels(labels, "--mechanism", EDGE_PLAYERS)
+    entries = parse_labels(labels, "--mechanism", EDGE_ENTRIES)
     market = read_edge_instance(instance)
     warn_compiling(plan_cost, "the edge's")
-    rows = [play(label, one, market) for label, one in zip(labels, players, strict=True)]
+    rows = [play(label, one, market) for label, one in zip(labels, entries, strict=True)]
     upper = bound_of(market, bound, outputs.time_limit)
     write_files(
         {outputs.report: write_json([figures_of(market, row, upper) for row in rows])},

@@ -174,8 +174,8 @@ def _draw_schedule(lines: Sequence[SlotLine], job: SpotJob) -> "AnyChart":
 def _draw_policies(rows: Sequence[tuple[str, PolicyScore]], optimum: float) -> "AnyChart":
     from auctune.charts.spot import PolicyPoint, policy_comparison_chart
 
-    rivals = [
+    policies = [
         PolicyPoint(label, one.utility.value, one.utility.low, one.utility.high, one.on_time.value)
         for label, one in rows
     ]
-    return policy_comparison_chart(rivals, optimum)
+    return policy_comparison_chart(policies, optimum)

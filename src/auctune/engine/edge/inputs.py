@@ -16,7 +16,7 @@ from auctune.domain import InputError
 from auctune.domain.base_name import BaseDtype, resolve_base
 from auctune.domain.data_size import check_method, method_of
 from auctune.domain.dataset import DataSet
-from auctune.edge.eris import ErisPlayer
+from auctune.edge.eris import ErisEntry
 from auctune.edge.job import EdgeJob
 from auctune.edge.prices import ErisParams
 from auctune.engine.base_place import base_cache
@@ -31,7 +31,7 @@ from auctune.files.schema import (
     with_hyperparameters,
 )
 from auctune.files.toml_file import read_toml
-from auctune.registry.policies import EDGE_PLAYERS
+from auctune.registry.policies import EDGE_ENTRIES
 from auctune.sim.edge.instance_file import EdgeInstance, read_edge_instance
 from auctune.train.adapter_files import read_start
 from auctune.train.job import LoraJob
@@ -277,9 +277,9 @@ def _eris_params(mechanism: str) -> ErisParams:
     if name != "eris":
         expected = "eris, with its settings, as in eris:pricing=paper"
         raise InputError("--mechanism", f"{name!r} does not run at sites", expected)
-    player = EDGE_PLAYERS.parse(mechanism, "--mechanism")
-    assert isinstance(player, ErisPlayer)
-    return player.params
+    entry = EDGE_ENTRIES.parse(mechanism, "--mechanism")
+    assert isinstance(entry, ErisEntry)
+    return entry.params
 
 
 def _check_rows(training: EdgeTraining, chunks: Mapping[str, int]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision
-from auctune.edge.eris import EdgePlayer, Eris, ErisPlayer
+from auctune.edge.eris import EdgeEntry, Eris, ErisEntry
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.offline.optimum import offline_optimum, welfare_bound
 from auctune.edge.prices import shares
@@ -70,7 +70,7 @@ class EdgeBound:
 
 def play(
     label: str,
-    player: EdgePlayer,
+    entry: EdgeEntry,
     instance: EdgeInstance,
     clock: Callable[[], float] = time.perf_counter,
 ) -> EdgePlayed:
@@ -83,14 +83,14 @@ def play(
     """
     jobs = instance.in_order()
     seconds: list[float] = []
-    if isinstance(player, ErisPlayer):
-        eris, decisions = Eris(instance.market, player.params, instance.history), []
+    if isinstance(entry, ErisEntry):
+        eris, decisions = Eris(instance.market, entry.params, instance.history), []
         for job in jobs:
             start = clock()
             decisions.append(eris.offer(job, job.arrival))
             seconds.append(clock() - start)
     else:
-        decisions = player.play(instance.market, jobs)
+        decisions = entry.play(instance.market, jobs)
     book(instance, decisions)
     return EdgePlayed(label, tuple(decisions), tuple(seconds))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auctune.edge import ErisPlayer, Tiresias
+from auctune.edge import ErisEntry, Tiresias
 from auctune.numerics.jit import compiling
 from auctune.sim.edge.comparison import play
 from auctune.sim.edge.decision_file import parse_edge_decision
@@ -45,7 +45,7 @@ def test_simulate_writes_what_the_mechanism_decides(ask: Ask, tmp_path: Path) ->
     files = ["--decisions", "d.jsonl", "--report", "r.json", "--charts", "charts"]
     code, shown, errors = ask("simulate", "market.json", "--bound", "lp", *files)
     assert (code, errors) == (0, [])
-    played = play("eris", ErisPlayer(), INSTANCE)
+    played = play("eris", ErisEntry(), INSTANCE)
     lines = (tmp_path / "d.jsonl").read_text().splitlines()
     assert tuple(parse_edge_decision(json.loads(line)) for line in lines) == played.decisions
     figures = json.loads((tmp_path / "r.json").read_text())

@@ -3,8 +3,8 @@
 import pytest
 
 from auctune.domain import InputError
-from auctune.edge import Eris, ErisParams, ErisPlayer, Tiresias
-from auctune.registry.policies import EDGE_PLAYERS
+from auctune.edge import Eris, ErisEntry, ErisParams, Tiresias
+from auctune.registry.policies import EDGE_ENTRIES
 from auctune.sim.edge.comparison import (
     DEFAULT_PLAYERS,
     bound_of,
@@ -18,19 +18,17 @@ INSTANCE = make_instance(paper_testbed(num_sites=4, num_jobs=5, slots=20, arriva
 
 
 def test_labels_are_read_with_their_settings() -> None:
-    assert EDGE_PLAYERS.parse("eris:pricing=paper", "--mechanism") == ErisPlayer(
-        ErisParams("paper")
-    )
-    assert EDGE_PLAYERS.parse("tiresias:workers=4", "--mechanism") == Tiresias(workers=4)
+    assert EDGE_ENTRIES.parse("eris:pricing=paper", "--mechanism") == ErisEntry(ErisParams("paper"))
+    assert EDGE_ENTRIES.parse("tiresias:workers=4", "--mechanism") == Tiresias(workers=4)
     with pytest.raises(InputError, match="--mechanism: 'slurm' is not offered"):
-        EDGE_PLAYERS.parse("slurm", "--mechanism")
+        EDGE_ENTRIES.parse("slurm", "--mechanism")
     with pytest.raises(InputError, match="--mechanism eris:rise=0: rise"):
-        EDGE_PLAYERS.parse("eris:rise=0", "--mechanism")
+        EDGE_ENTRIES.parse("eris:rise=0", "--mechanism")
 
 
 def test_figures_are_those_of_the_decisions() -> None:
     ticks = iter(range(100))
-    played = play("eris", ErisPlayer(), INSTANCE, clock=lambda: float(next(ticks)))
+    played = play("eris", ErisEntry(), INSTANCE, clock=lambda: float(next(ticks)))
     eris = Eris(INSTANCE.market)
     decisions = [eris.offer(job, job.arrival) for job in INSTANCE.in_order()]
     assert played.decisions == tuple(decisions)
@@ -43,7 +41,7 @@ def test_figures_are_those_of_the_decisions() -> None:
 
 
 def test_shares_sold_are_those_of_the_ledger() -> None:
-    played = play("eris", ErisPlayer(), INSTANCE)
+    played = play("eris", ErisEntry(), INSTANCE)
     eris = Eris(INSTANCE.market)
     for job in INSTANCE.in_order():
         eris.offer(job, job.arrival)
@@ -65,7 +63,7 @@ def test_all_that_are_compared_by_default_stay_below_the_bounds() -> None:
     assert whole.reached <= whole.value <= linear.value + 1e-6
     for label in DEFAULT_PLAYERS:
         assert (
-            play(label, EDGE_PLAYERS.parse(label, "--mechanism"), small).welfare
+            play(label, EDGE_ENTRIES.parse(label, "--mechanism"), small).welfare
             <= whole.value + 1e-6
         )
     assert bound_of(small, "none", 1.0) is None

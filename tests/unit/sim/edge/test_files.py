@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from auctune.domain import InputError
-from auctune.edge import ByDuration, Eris, ErisParams, ErisPlayer
+from auctune.edge import ByDuration, Eris, ErisEntry, ErisParams
 from auctune.sim.edge.comparison import play
 from auctune.sim.edge.decision_file import parse_edge_decision, write_edge_decisions
 from auctune.sim.edge.instance_file import (
@@ -42,8 +42,8 @@ def test_prices_begin_with_the_worth_of_the_history() -> None:
     instance = make_instance(paper_testbed(num_jobs=3))
     before = make_instance(paper_testbed(num_jobs=4, seed=1)).jobs
     known = EdgeInstance(instance.market, instance.jobs, before)
-    assert sum(one.payment for one in play("eris", ErisPlayer(), instance).decisions[:1]) == 0
-    first = play("eris", ErisPlayer(), known).decisions[0]
+    assert sum(one.payment for one in play("eris", ErisEntry(), instance).decisions[:1]) == 0
+    first = play("eris", ErisEntry(), known).decisions[0]
     assert first.payment > 0
     worth = sum(job.utility(0) for job in before) / len(before)
     eris = Eris(instance.market, ErisParams(worth=worth))
@@ -61,7 +61,7 @@ def test_a_table_of_values_is_read_as_it_was_written() -> None:
 
 def test_decisions_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
-    decisions = play("eris", ErisPlayer(), make_instance(paper_testbed(num_jobs=6))).decisions
+    decisions = play("eris", ErisEntry(), make_instance(paper_testbed(num_jobs=6))).decisions
     with path.open("w", encoding="utf-8") as file:
         write_edge_decisions(decisions, file)
     lines = [json.loads(line) for line in path.read_text().splitlines()]

@@ -70,10 +70,10 @@ class CompetingJob:
 
 @dataclass(frozen=True, slots=True)
 class ForecastData:
-    """Copy of what a zone knows at one time: jobs with a loss curve, and rivals in the pool."""
+    """Copy of what a zone knows at one time: jobs with a loss curve, and competing jobs."""
 
     history: tuple[CompletedJob, ...]
-    rivals: tuple[CompetingJob, ...]
+    competing: tuple[CompetingJob, ...]
 
 
 def forecast_data(state: TimeshareState) -> ForecastData:
@@ -157,7 +157,7 @@ class _Scenario:
 def forecast(question: ForecastRequest, terms: PoolPricing, evidence: ForecastData) -> Estimate:
     """Forecast the cost and finish of a job; takes milliseconds per curve."""
     units = question.deadline_unit - question.first_unit
-    room = _available_seconds(question, terms, evidence.rivals)
+    room = _available_seconds(question, terms, evidence.competing)
     limit = room
     if question.cap is not None and terms.price_per_second:
         limit = min(limit, float(question.cap / terms.price_per_second))
@@ -221,27 +221,27 @@ def batches_to_target(curve: LossCurve, target: float) -> tuple[float, float, fl
 
 
 def _available_seconds(
-    question: ForecastRequest, terms: PoolPricing, rivals: Sequence[CompetingJob]
+    question: ForecastRequest, terms: PoolPricing, competing: Sequence[CompetingJob]
 ) -> float:
     """Return the seconds that the pool has for a job until its deadline."""
     whole = (question.deadline_unit - question.first_unit) * terms.unit_seconds
     taken = 0.0
-    for rival in rivals:
-        if rival.deadline_unit <= question.deadline_unit:
-            left = max(0, rival.deadline_unit - question.first_unit) * terms.unit_seconds
-            to_come = _expected_seconds(rival, left, whole / (len(rivals) + 1))
+    for other in competing:
+        if other.deadline_unit <= question.deadline_unit:
+            left = max(0, other.deadline_unit - question.first_unit) * terms.unit_seconds
+            to_come = _expected_seconds(other, left, whole / (len(competing) + 1))
             if terms.price_per_second:
-                to_come = min(to_come, float(rival.money / terms.price_per_second))
+                to_come = min(to_come, float(other.money / terms.price_per_second))
             taken += to_come
-    return max(whole - taken, whole / (len(rivals) + 1))
+    return max(whole - taken, whole / (len(competing) + 1))
 
 
-def _expected_seconds(rival: CompetingJob, left: float, even: float) -> float:
-    """Return the seconds that a rival will use; a rival with a hopeless target gets none."""
-    curve = rival.curve
+def _expected_seconds(other: CompetingJob, left: float, even: float) -> float:
+    """Return the seconds that a competing job will use; one with a hopeless target gets none."""
+    curve = other.curve
     if len(curve.points) < MIN_POINTS:
         return min(left, even)
-    _, batches, _ = batches_to_target(curve, rival.target_loss)
+    _, batches, _ = batches_to_target(curve, other.target_loss)
     if math.isinf(batches):
         return 0.0
     return min(left, (batches - curve.batches) * curve.seconds / curve.batches)

@@ -74,20 +74,20 @@ def test_what_jobs_are_alike_by_survives_a_snapshot(features: Features) -> None:
     )
 
 
-@pytest.mark.parametrize("by", ["time", "cap", "rivals", "loss"])
+@pytest.mark.parametrize("by", ["time", "cap", "competing", "loss"])
 def test_a_job_that_does_not_fit_is_said_to_fail(by: str) -> None:
     evidence = ForecastData(tuple(past() for _ in range(9)), ())
     changed = {
         "time": replace(QUESTION, deadline_unit=25),
         "cap": replace(QUESTION, cap=Decimal("1.5")),
-        "rivals": QUESTION,
+        "competing": QUESTION,
         "loss": replace(QUESTION, target_loss=0.05),
     }
-    if by == "rivals":
+    if by == "competing":
         # Two that have just begun are taken to need an even part each; these have shown more.
         slow = curve(100, seconds=3.0)
         evidence = replace(
-            evidence, rivals=tuple(CompetingJob(100, 0.5, slow, Decimal(100)) for _ in range(5))
+            evidence, competing=tuple(CompetingJob(100, 0.5, slow, Decimal(100)) for _ in range(5))
         )
     found = forecast(changed[by], TERMS, evidence)
     assert found.success_probability is not None
@@ -98,11 +98,11 @@ def test_a_job_that_does_not_fit_is_said_to_fail(by: str) -> None:
 def test_rivals_that_are_due_later_or_out_of_reach_take_nothing() -> None:
     evidence = ForecastData(tuple(past() for _ in range(9)), ())
     alone = forecast(QUESTION, TERMS, evidence)
-    rivals = (
+    competing = (
         CompetingJob(120, 0.5, curve(100), Decimal(100)),
         CompetingJob(100, 1e-30, curve(100), Decimal(100)),
     )
-    assert forecast(QUESTION, TERMS, replace(evidence, rivals=rivals)) == alone
+    assert forecast(QUESTION, TERMS, replace(evidence, competing=competing)) == alone
 
 
 def test_one_owner_cannot_talk_others_out_of_the_pool() -> None:
@@ -112,7 +112,7 @@ def test_one_owner_cannot_talk_others_out_of_the_pool() -> None:
     # Twenty open jobs that may cost next to nothing take next to nothing.
     poor = replace(
         evidence,
-        rivals=tuple(CompetingJob(20, 0.5, LossCurve(), Decimal("0.01")) for _ in "x" * 20),
+        competing=tuple(CompetingJob(20, 0.5, LossCurve(), Decimal("0.01")) for _ in "x" * 20),
     )
     assert forecast(QUESTION, TERMS, poor).success_probability == alone
     # However many jobs of one other owner failed, they count as one.

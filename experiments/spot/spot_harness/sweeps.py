@@ -36,7 +36,7 @@ NUM_AHAP = 105
 PERFECT, ARIMA, LAST = "perfect", "ARIMA", "last value"
 # Forecasts reach as far as the longest job of any figure, for the robust policy.
 FAR = 15
-RIVALS = ("OD-Only", "MSU", "UP", "AHANP")
+BASELINES = ("OD-Only", "MSU", "UP", "AHANP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _played(
                 ).with_columns(
                     market=pl.lit(markets.name),
                     setting=pl.lit(setting.label),
-                    contender=pl.lit(series.name),
+                    entry=pl.lit(series.name),
                     policy=pl.lit(series.policy),
                 )
 
@@ -194,19 +194,21 @@ def table(frame: pl.DataFrame, axis: str) -> Rows:
     rows: list[tuple[str, ...]] = []
     for market, sweep in by_market(frame).items():
         ratios, means = sweep.ratios("utility", "optimum"), sweep.means("utility")
-        ahap = sweep.contenders[0]
+        ahap = sweep.entries[0]
         rows.append((f"{market}:", *("" for _ in sweep.settings)))
-        lines = {name: share_text(ratios, name) for name in sweep.contenders}
-        lines |= {f"{ahap}, over {rival}": _lead_text(means, ahap, rival) for rival in RIVALS}
+        lines = {name: share_text(ratios, name) for name in sweep.entries}
+        lines |= {
+            f"{ahap}, over {baseline}": _lead_text(means, ahap, baseline) for baseline in BASELINES
+        }
         rows += table_of(axis, sweep.settings, lines).rows
     return Rows((axis, *sweep.settings), tuple(rows))
 
 
-def share_text(cells: Cells, contender: str) -> Callable[[str], str]:
+def share_text(cells: Cells, entry: str) -> Callable[[str], str]:
     """Return how a line writes shares: in percent, with half the width of the interval."""
 
     def text(setting: str) -> str:
-        one = cells.get((setting, contender))
+        one = cells.get((setting, entry))
         if one is None or one.half_width is None:
             return "-"
         return f"{one.value:.1%} ±{100 * one.half_width:.1f}"
@@ -214,8 +216,8 @@ def share_text(cells: Cells, contender: str) -> Callable[[str], str]:
     return text
 
 
-def _lead_text(means: Cells, own: str, rival: str) -> Callable[[str], str]:
-    return lambda setting: lead(means[setting, own].value, means[setting, rival].value)
+def _lead_text(means: Cells, own: str, baseline: str) -> Callable[[str], str]:
+    return lambda setting: lead(means[setting, own].value, means[setting, baseline].value)
 
 
 def lead(own: float, other: float) -> str:
@@ -228,10 +230,10 @@ def notes(frame: pl.DataFrame) -> list[str]:
     ahead, least, count = 0, 1.0, 0
     for sweep in by_market(frame).values():
         ratios, means = sweep.ratios("utility", "optimum"), sweep.means("utility")
-        ahap = sweep.contenders[0]
+        ahap = sweep.entries[0]
         for setting in sweep.settings:
             own = means[setting, ahap].value
-            ahead += own >= max(means[setting, rival].value for rival in RIVALS)
+            ahead += own >= max(means[setting, baseline].value for baseline in BASELINES)
             least = min(least, ratios[setting, ahap].value)
             count += 1
     return [

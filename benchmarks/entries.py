@@ -1,4 +1,4 @@
-"""Contestants of `benchmarks/training.py`: each takes one step of the same work at a time."""
+"""Entries of `benchmarks/training.py`: each takes one step of the same work at a time."""
 
 import json
 import sys
@@ -43,7 +43,7 @@ class Step:
     tokens: int
 
 
-class Contestant(Protocol):
+class Entry(Protocol):
     """Takes a step of the work when it is its turn."""
 
     def step(self) -> Step: ...
@@ -292,7 +292,7 @@ class TrlLoop(TrainerCallback):  # type: ignore[misc]
             peft_config=lora_config(job, model),
             callbacks=[self],
         )
-        # Liger replaces this function of the model's module, which all contestants share.
+        # Liger replaces this function of the model's module, which all entries share.
         self._module = sys.modules[type(model).__module__]
         self._rotary = getattr(self._module, "apply_rotary_pos_emb", None)
         self._patched = self._rotary

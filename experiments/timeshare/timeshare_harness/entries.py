@@ -37,7 +37,7 @@ FEW = (0.02, 0.1, PAPERS_SHARE)
 BEST, BEST_TIME = "LARA, best", "LARA, equal time, best"
 OWN = "rollout"
 SWITCHING = ("LARA", "LaiRA", OWN)
-RIVALS: Mapping[str, Allocator] = {
+ENTRIES: Mapping[str, Allocator] = {
     "UA": Uniform(),
     "STF": ShortestFirst(),
     "LRF": Planner(rule=LEAST_RESOURCES_FIRST),
@@ -77,10 +77,10 @@ def measured(
     Args:
         setting: as tables name it.
         bundles: each with the seed of its place.
-        others: allocators beside the rivals.
+        others: allocators beside `ENTRIES`.
     """
     tried = {BEST: explorations(), BEST_TIME: explorations(FEW, "time")}
-    shown = {**RIVALS, **others}
+    shown = {**ENTRIES, **others}
     flat = [*shown.values(), *(one for made in tried.values() for one in made.values())]
     comparison = compare_allocators(bundles, flat)
     places: dict[str, tuple[int, float | None]] = {
@@ -97,7 +97,7 @@ def measured(
             {
                 "setting": setting,
                 "seed": range(len(bundles)),
-                "contender": name,
+                "entry": name,
                 "explored": pl.Series([explored] * len(bundles), dtype=pl.Float64),
                 "done": comparison.done[:, place],
                 "switches": comparison.switches[:, place],
