@@ -26,7 +26,7 @@ from auctune.numerics.jit import kernel
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
 from auctune.spot.account import JobConstants, job_constants, state_of, units_of
 from auctune.spot.forecasts.forecast import Forecast, MarketChain
-from auctune.spot.policies.baselines import counted
+from auctune.spot.policies.baselines import progress_and_state
 from auctune.spot.window.table import TIE, target_units, units_done
 
 _EXACT_AGES, _CLASS_RATIO = 12, 1.15
@@ -182,7 +182,7 @@ class _Run:
 
     def allocate(self, observation: SpotObservation) -> SpotAllocation:
         slot = observation.slot
-        progress, last = counted(self._terms, observation)
+        progress, last = progress_and_state(self._terms, observation)
         assert observation.forecast is not None
         assert observation.forecast.chain is not None
         present = observation.forecast.chain.present

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -153,7 +154,9 @@ def test_data_of_earlier_versions_have_entries_under_their_old_name(tmp_path: Pa
     old.write_parquet(tmp_path / "some.parquet")
     page = tmp_path / "page.md"
     page.write_text("<!-- some -->\n<!-- end -->\n")
-    named = Figure("some", lambda *_: old, lambda frame: Rows(tuple(Sweep(frame).entries), ()))
+    named: Figure[Any] = Figure(
+        "some", lambda *_: old, lambda frame: Rows(tuple(Sweep(frame).entries), ())
+    )
     write_tables(page, tmp_path, [named])
     assert "| Eris | Liquid |" in page.read_text()
 

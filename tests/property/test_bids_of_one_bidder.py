@@ -158,12 +158,12 @@ def test_rejected_bids_of_one_owner_weigh_no_more_than_all_others() -> None:
 
     def counts(owner: str, now: int, times: int) -> int:
         told = replace(task, owner=owner)
-        return sum(evidence.counted(told, rejected, now) is not None for _ in range(times))
+        return sum(evidence.record(told, rejected, now) is not None for _ in range(times))
 
     assert counts("mallory", 0, 5) == 0
     paid = replace(rejected, admitted=True, schedule=Schedule((Cell(1, "n"),)), reason=None)
     for _ in range(3):
-        assert evidence.counted(replace(task, owner="bob"), paid, 0) is not None
+        assert evidence.record(replace(task, owner="bob"), paid, 0) is not None
     assert counts("mallory", 1, 50) == 3
     # What bob bid is of late no more.
     assert counts("mallory", 20, 5) == 0

@@ -277,8 +277,8 @@ class CapacityLedger:
         rows = self.horizon.rows
         first = max(self.row(now), rows.start)
         self._use_up(node, first, rows.stop, use)
-        left = np.arange(first, rows.stop, dtype=np.int64)
-        return left, np.full(len(left), node, dtype=np.int64)
+        remaining = np.arange(first, rows.stop, dtype=np.int64)
+        return remaining, np.full(len(remaining), node, dtype=np.int64)
 
     def _use_up(self, node: int, first: int, last: int, use: float) -> None:
         """Set the use of a node in the rows [first, last), and list candidates anew."""

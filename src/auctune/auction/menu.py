@@ -159,9 +159,9 @@ class PricedMarket(CellMarket):
         self.pricing.on_allocation(rows, nodes)
 
     def _learn_from(self, task: Task, decision: Decision, now: int) -> None:
-        counted = self._evidence.counted(task, decision, now)
-        if counted is not None:
-            self.pricing.on_bid(counted)
+        evidence = self._evidence.record(task, decision, now)
+        if evidence is not None:
+            self.pricing.on_bid(evidence)
 
 
 def to_price(cost: float) -> Money:

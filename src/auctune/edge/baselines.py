@@ -40,7 +40,7 @@ class RunningJob:
 
     Attributes:
         job: which.
-        left: [R] chunks not yet trained.
+        remaining: [R] chunks not yet trained.
         num_workers: that it is to have.
         parts: what ran so far.
         cost: of that, at the prices of each slot before it was booked, money.
@@ -48,7 +48,7 @@ class RunningJob:
     """
 
     job: EdgeJob
-    left: Ints
+    remaining: Ints
     num_workers: int
     parts: list[SlotPlan] = field(default_factory=list)
     cost: float = 0.0
@@ -57,7 +57,7 @@ class RunningJob:
     @property
     def is_done(self) -> bool:
         """Return whether all of its chunks are trained."""
-        return not self.left.any()
+        return not self.remaining.any()
 
     @property
     def plan(self) -> EdgePlan:
@@ -114,7 +114,7 @@ class SimulatedMarket:
         one.cost += cost_of(self.ledger, at_slot, one.job, plan)
         self.ledger.take(one.job, plan)
         for move in part.moves:
-            one.left[self.ledger.index_of(move.origin)] -= move.chunks
+            one.remaining[self.ledger.index_of(move.origin)] -= move.chunks
         one.parts.append(part)
         one.served += sum(part.workers.values())
         return True
@@ -123,15 +123,15 @@ class SimulatedMarket:
         """One slot of a job with its workers; None where they do not fit."""
         self._slot.used[0] = self.ledger.used[slot]
         self._slot.traffic[0] = self.ledger.traffic[slot]
-        subproblem = make_subproblem(self._slot, self._pricing(self._slot), one.job, one.left)
+        subproblem = make_subproblem(self._slot, self._pricing(self._slot), one.job, one.remaining)
         placement = _place_workers(subproblem, one.num_workers, fewer=fewer)
         if placement is None:
             return None
         server, able, room = placement
-        trained = _fill(able, one.left, server, room, subproblem.chunk_mb)
+        trained = _fill(able, one.remaining, server, room, subproblem.chunk_mb)
         if not trained.any():
             return None
-        taken = _from(trained, one.left)
+        taken = _from(trained, one.remaining)
         plan = write_plan(
             self.ledger, one.job, slot, np.array([server]), trained[None], taken[None]
         )
@@ -141,7 +141,7 @@ class SimulatedMarket:
 def _place_workers(
     subproblem: Subproblem, num_workers: int, *, fewer: bool
 ) -> tuple[int, Ints, float] | None:
-    """Site of the server, chunks [R] that the workers can train, MB of traffic left."""
+    """Site of the server, chunks [R] that the workers can train, MB of traffic remaining."""
     workers, chunks = subproblem.level_workers, subproblem.level_chunks
     price, levels = subproblem.worker_price[0], subproblem.levels[0]
     order = np.lexsort((-levels, price))
@@ -173,10 +173,10 @@ def _place_workers(
     return server, able, room
 
 
-def _fill(able: Ints, left: Ints, server: int, room: float, chunk_mb: float) -> Ints:
+def _fill(able: Ints, remaining: Ints, server: int, room: float, chunk_mb: float) -> Ints:
     """[R] chunks that are trained: those at the workers' sites, then others as traffic allows."""
-    trained = np.minimum(able, left)
-    missing = int(min(able.sum(), left.sum()) - trained.sum())
+    trained = np.minimum(able, remaining)
+    missing = int(min(able.sum(), remaining.sum()) - trained.sum())
     if chunk_mb > 0:
         missing = min(missing, int(room / chunk_mb * (1 + 1e-9)))
     for site in (server, *(site for site in range(len(able)) if site != server)):
@@ -186,13 +186,13 @@ def _fill(able: Ints, left: Ints, server: int, room: float, chunk_mb: float) -> 
     return trained
 
 
-def _from(trained: Ints, left: Ints) -> Ints:
-    """[R] where these chunks come from: most from where most is left."""
-    taken: Ints = np.minimum(trained, left)
+def _from(trained: Ints, remaining: Ints) -> Ints:
+    """[R] where these chunks come from: most from where most remain."""
+    taken: Ints = np.minimum(trained, remaining)
     missing = int(trained.sum() - taken.sum())
-    rest: Floats = (left - taken).astype(np.float64)
+    rest: Floats = (remaining - taken).astype(np.float64)
     for site in np.argsort(-rest, kind="stable"):
-        more = min(missing, int(left[site] - taken[site]))
+        more = min(missing, int(remaining[site] - taken[site]))
         taken[site] += more
         missing -= more
     return taken
@@ -244,7 +244,7 @@ class Tiresias:
 
     def _rank(self, one: RunningJob) -> float:
         if self.by == "remaining":
-            return float(one.left.sum()) * one.job.epochs / one.job.chunks_per_worker_slot
+            return float(one.remaining.sum()) * one.job.epochs / one.job.chunks_per_worker_slot
         return (one.served // self.queue).bit_length()
 
 

@@ -68,18 +68,18 @@ class EdgeLedger:
         self._change(job, plan, -1.0)
 
     def free(self, first: int) -> Floats:
-        """[end - first, R, K] units left from slot `first` on; none at a lost site."""
+        """[end - first, R, K] units free from slot `first` on; none at a lost site."""
         row = first - self.begin
-        left = np.maximum(self.capacity - self.used[row:], 0.0)
-        left[self.closed[row:]] = 0.0
-        return left
+        free = np.maximum(self.capacity - self.used[row:], 0.0)
+        free[self.closed[row:]] = 0.0
+        return free
 
     def room(self, first: int) -> Floats:
-        """[end - first] MB left."""
-        left: Floats = np.maximum(
+        """[end - first] MB free."""
+        free: Floats = np.maximum(
             self.market.traffic_mb_per_slot - self.traffic[first - self.begin :], 0.0
         )
-        return left
+        return free
 
     def lose(self, site: str, now: int) -> None:
         """Close a site from slot `now` on.

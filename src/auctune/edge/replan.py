@@ -21,11 +21,11 @@ from auctune.numerics.arrays import Ints
 
 def data_left(ledger: EdgeLedger, job: EdgeJob, plan: EdgePlan, now: int) -> Ints:
     """[R] chunks of a job that were not trained before slot `now`."""
-    left = chunks_of(ledger, job)
+    remaining = chunks_of(ledger, job)
     for part in plan.before(now).slots:
         for move in part.moves:
-            left[ledger.index_of(move.origin)] -= move.chunks
-    return left
+            remaining[ledger.index_of(move.origin)] -= move.chunks
+    return remaining
 
 
 def best_rest(
@@ -42,7 +42,7 @@ def best_rest(
         ledger: what others hold.
         pricing: from that to prices.
         job: whose.
-        data: [R] chunks left of it.
+        data: [R] chunks remaining of it.
         now: the first slot that it may use.
         last: the last one; None: that of the market.
     """

@@ -91,7 +91,7 @@ def fits_after(terms: JobConstants, slot: int, progress: float, last: int, state
 
 
 @kernel
-def pressed(
+def deadline_guard(
     terms: JobConstants, slot: int, progress: float, last: int, available: int
 ) -> tuple[int, int]:
     """Return N_max GPUs as (on-demand, spot), for a job that must not wait any longer.

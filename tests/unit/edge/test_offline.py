@@ -22,7 +22,7 @@ from auctune.edge import (
 from auctune.edge.offline.program import ProgramBuilder
 from auctune.numerics.highs import SolveOptions, solve
 from auctune.numerics.rng import stream
-from auctune.sim.edge.comparison import book, play
+from auctune.sim.edge.comparison import ledger_of, play
 from auctune.sim.edge.instance_file import EdgeInstance
 from support.edge_cases import small_job, small_market
 from support.thorough import THOROUGH
@@ -49,7 +49,7 @@ def test_nothing_that_is_played_passes_the_optimum_nor_the_optimum_the_bound(see
     instance = small_instance(seed)
     jobs = instance.in_order()
     best = offline_optimum(instance.market, jobs)
-    book(instance, best.decisions)
+    ledger_of(instance, best.decisions)
     assert best.optimal
     assert best.welfare == pytest.approx(best.bound, rel=1e-4, abs=1e-4)
     bound = welfare_bound(instance.market, jobs)

@@ -70,8 +70,8 @@ def _descents(dual: Dual, params: BoundParams) -> DualPrices:
     """
     first = descend(dual.relaxed(), initial_prices(dual), params.relaxed)
     best = DualPrices(math.inf, first.lam, first.phi)
-    while (left := params.max_responses - dual.num_responses) > 0:
-        steps = min(params.descent.max_steps, left)
+    while (remaining := params.max_responses - dual.num_responses) > 0:
+        steps = min(params.descent.max_steps, remaining)
         found = descend(dual, best, replace(params.descent, max_steps=steps))
         gain = best.value - found.value
         if gain > 0:

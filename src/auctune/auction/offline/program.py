@@ -205,15 +205,15 @@ def _add_capacity(
     memory = np.concatenate([np.full(len(d.rows), d.task.memory_gb) for d in demands])
     compute_left, memory_left = room.totals()
     types = room.type_of
-    for taken, left, whole in (
+    for taken, free, whole in (
         (samples, compute_left, ledger.capacity.compute[types]),
         (memory, memory_left, ledger.capacity.memory[types]),
     ):
         # Where all that is asked fits, there is nothing to say.
-        asked = np.bincount(place, weights=taken, minlength=left.size)
-        scarce = asked > left.ravel()
+        asked = np.bincount(place, weights=taken, minlength=free.size)
+        scarce = asked > free.ravel()
         row_of = np.cumsum(scarce) - 1
-        bounds = (left / whole).ravel()[scarce]
+        bounds = (free / whole).ravel()[scarce]
         row = entries.add_rows(np.full(len(bounds), -np.inf), bounds)
         listed = scarce[place]
         share = (taken / whole[groups])[listed]

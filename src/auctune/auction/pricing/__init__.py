@@ -25,7 +25,7 @@ __all__ = [
 
 
 def make_pricing(
-    book: CapacityLedger,
+    ledger: CapacityLedger,
     params: PdftspParams,
     history: Sequence[Sequence[Task]],
     learned: LearnedParams | None = None,
@@ -33,7 +33,7 @@ def make_pricing(
     """Return the prices of a new market.
 
     Args:
-        book: its cells.
+        ledger: its cells.
         params: which prices, and their settings.
         history: bids of earlier days, for `pricing: learned`.
         learned: its constants.
@@ -42,13 +42,13 @@ def make_pricing(
         InputError: for the paper's prices without alpha and beta.
     """
     if params.pricing == "learned":
-        return LearnedPricing(book, history, learned)
+        return LearnedPricing(ledger, history, learned)
     if params.pricing == "paper":
         if params.alpha is None or params.beta is None:
             raise InputError("alpha", "is not set", "alpha and beta, for pricing paper")
-        return PaperPricing(book, params.alpha, params.beta)
+        return PaperPricing(ledger, params.alpha, params.beta)
     return ExponentialPricing(
-        book,
+        ledger,
         _range(params.compute_low, params.compute_high),
         _range(params.memory_low, params.memory_high),
     )

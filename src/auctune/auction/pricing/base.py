@@ -23,13 +23,13 @@ class Pricing:
         lam: [T, N] money per sample.
         phi: [T, N] money per GB-slot.
 
-    Rows are those of the book. `now` is a slot, all other slots here are rows.
+    Rows are those of the ledger. `now` is a slot, all other slots here are rows.
     """
 
-    def __init__(self, book: CapacityLedger) -> None:
-        self._book = book
-        self.lam: Floats = np.zeros_like(book.usage.compute)
-        self.phi: Floats = np.zeros_like(book.usage.memory)
+    def __init__(self, ledger: CapacityLedger) -> None:
+        self._ledger = ledger
+        self.lam: Floats = np.zeros_like(ledger.usage.compute)
+        self.phi: Floats = np.zeros_like(ledger.usage.memory)
 
     def begin_slot(self, now: int) -> None:
         """Slot `now` has begun; prices have not been updated yet."""
@@ -74,7 +74,7 @@ class Pricing:
         """The use of these cells changed."""
 
     def save(self) -> Saved:
-        return save_rows(self._book.horizon, lam=self.lam, phi=self.phi)
+        return save_rows(self._ledger.horizon, lam=self.lam, phi=self.phi)
 
     def load(self, saved: Saved) -> None:
-        load_rows(self._book.horizon, saved, lam=self.lam, phi=self.phi)
+        load_rows(self._ledger.horizon, saved, lam=self.lam, phi=self.phi)

@@ -53,14 +53,14 @@ class BidEvidence:
     """
 
     def __init__(self, window: int) -> None:
-        self._span = max(1, -(-window // _BUCKETS))
+        self._bucket_slots = max(1, -(-window // _BUCKETS))
         # By time, so that what is old can be dropped; then by owner.
         self._buckets: dict[int, dict[str, _Sums]] = {}
         self._totals: dict[str, _Sums] = {}
         self._all = _Sums()
 
-    def counted(self, task: Task, decision: Decision, now: int) -> Task | None:
-        """Return the task as prices may learn from it; `None`: they may not.
+    def record(self, task: Task, decision: Decision, now: int) -> Task | None:
+        """Record a bid; return the task as prices may learn from it, `None` if they may not.
 
         Args:
             task: with its bid.
@@ -72,7 +72,7 @@ class BidEvidence:
         backed = _backed(task, decision)
         if backed is None:
             return None
-        self._drop_before(now // self._span - _BUCKETS)
+        self._drop_before(now // self._bucket_slots - _BUCKETS)
         own = self._totals.setdefault(task.owner, _Sums())
         rejected = int(not decision.admitted)
         work = round(task.work * _PARTS)
@@ -83,7 +83,9 @@ class BidEvidence:
             return None
         paid = float(max(decision.payment, STEP)) / task.work if decision.admitted else 0.0
         one = _Sums(1, work, rejected, rejected * work, float(backed) / task.work, paid)
-        self._buckets.setdefault(now // self._span, {}).setdefault(task.owner, _Sums()).add(one)
+        self._buckets.setdefault(now // self._bucket_slots, {}).setdefault(task.owner, _Sums()).add(
+            one
+        )
         own.add(one)
         self._all.add(one)
         return replace(task, bid=min(backed, self._most(task)))

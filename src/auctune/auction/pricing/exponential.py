@@ -34,15 +34,15 @@ class ExponentialPricing(Pricing):
     """Prices that follow the use of each cell.
 
     Args:
-        book: the cells.
+        ledger: the cells.
         compute, memory: (L, U) for each; None: as bids of earlier slots reveal.
     """
 
-    def __init__(self, book: CapacityLedger, compute: Range | None, memory: Range | None) -> None:
-        super().__init__(book)
+    def __init__(self, ledger: CapacityLedger, compute: Range | None, memory: Range | None) -> None:
+        super().__init__(ledger)
         self._fixed = (compute, memory)
         self._revealed = RevealedRange()
-        self._price_between(0, book.horizon.rows.stop)
+        self._price_between(0, ledger.horizon.rows.stop)
 
     def update(self, now: int) -> PriceUpdate | None:
         if None not in self._fixed or not self._revealed.is_new:
@@ -54,7 +54,7 @@ class ExponentialPricing(Pricing):
 
     def apply_update(self, now: int, update: PriceUpdate) -> None:
         self._revealed.set_ranges(_as_range(update["compute"]), _as_range(update["memory"]))
-        horizon = self._book.horizon
+        horizon = self._ledger.horizon
         self._price_between(now - horizon.origin, horizon.rows.stop)
 
     def on_window_shift(self, shift: Shift) -> None:
@@ -66,7 +66,7 @@ class ExponentialPricing(Pricing):
             self._revealed.add(task)
 
     def on_allocation(self, rows: Ints, nodes: Ints) -> None:
-        capacity, usage = self._book.capacity, self._book.usage
+        capacity, usage = self._ledger.capacity, self._ledger.usage
         compute, memory = self._ranges()
         price_cells(
             capacity.compute,
@@ -95,8 +95,8 @@ class ExponentialPricing(Pricing):
 
     def _price_between(self, first: int, last: int) -> None:
         """Price all cells of the rows [first, last)."""
-        book = self._book
-        _price_rows(book.capacity, book.usage, first, last, *self._ranges(), self.lam, self.phi)
+        ledger = self._ledger
+        _price_rows(ledger.capacity, ledger.usage, first, last, *self._ranges(), self.lam, self.phi)
 
 
 class RevealedRange:

@@ -47,24 +47,24 @@ class LearnedPricing(Pricing):
     """Prices by node type and slot that follow a forecast.
 
     Args:
-        book: the cells.
+        ledger: the cells.
         history: bids of earlier days, the earliest first, each with slots from 0 on.
         params: constants.
     """
 
     def __init__(
         self,
-        book: CapacityLedger,
+        ledger: CapacityLedger,
         history: Sequence[Sequence[Task]] = (),
         params: LearnedParams | None = None,
     ) -> None:
-        super().__init__(book)
-        cluster, params = book.cluster, params or LearnedParams()
+        super().__init__(ledger)
+        cluster, params = ledger.cluster, params or LearnedParams()
         self._num_day = max(1, round(_DAY_SECONDS / cluster.slot_seconds))
-        num_slots = min(self._num_day, book.horizon.num_slots)
+        num_slots = min(self._num_day, ledger.horizon.num_slots)
         self._constants = params
-        self._params = params.in_slots(cluster.slot_seconds, num_slots, len(book.type_names))
-        horizon = self._num_day if book.horizon.rolls else book.horizon.num_slots
+        self._params = params.in_slots(cluster.slot_seconds, num_slots, len(ledger.type_names))
+        horizon = self._num_day if ledger.horizon.rolls else ledger.horizon.num_slots
         days = [
             day
             for bids in history
@@ -80,7 +80,7 @@ class LearnedPricing(Pricing):
         # What money is counted in: the median bid; 0 before there was one above 0.
         self._unit = self._profile.values.median_bid if self._profile is not None else 0.0
         # [S, T, K] duals of each scenario, money
-        shape = (self._params.scenarios, book.horizon.num_rows, len(book.type_names))
+        shape = (self._params.scenarios, ledger.horizon.num_rows, len(ledger.type_names))
         self._lam: Floats = np.zeros(shape)
         self._phi: Floats = np.zeros(shape)
 
@@ -92,7 +92,9 @@ class LearnedPricing(Pricing):
             which: whether the forecast knows each bid; if not, it knows how many come in each
                 slot, and draws them from those of the hours around it.
         """
-        (day,) = read_days(tasks, self._book.cluster, self._num_day, self._num_day, self._constants)
+        (day,) = read_days(
+            tasks, self._ledger.cluster, self._num_day, self._num_day, self._constants
+        )
         self._profile = known_profile(day)
         if self._profile is not None:
             self._unit = self._profile.values.median_bid
@@ -124,8 +126,8 @@ class LearnedPricing(Pricing):
 
     def apply_update(self, now: int, update: PriceUpdate) -> None:
         """Price what is left to sell by the mean of these scenarios."""
-        first = now - self._book.horizon.origin
-        last = self._book.horizon.rows.stop
+        first = now - self._ledger.horizon.origin
+        last = self._ledger.horizon.rows.stop
         # Beyond a day ahead prices are those of the same time before.
         same_time = np.arange(last - first) % update["lam"].shape[1]
         self._lam[:, first:last] = update["lam"][:, same_time]
@@ -144,7 +146,7 @@ class LearnedPricing(Pricing):
         self._history.add(task)
 
     def save(self) -> Saved:
-        rows = self._book.horizon.rows
+        rows = self._ledger.horizon.rows
         return {
             "enough": self._enough,
             "taught": self._last_update,
@@ -156,7 +158,7 @@ class LearnedPricing(Pricing):
         }
 
     def load(self, saved: Saved) -> None:
-        rows = self._book.horizon.rows
+        rows = self._ledger.horizon.rows
         shape = self._lam[:, rows].shape
         read = {name: read_finite(saved, name, shape) for name in ("lam", "phi")}
         for name, prices in read.items():
@@ -181,8 +183,8 @@ class LearnedPricing(Pricing):
     def _learn(self) -> PriceUpdate | None:
         """Forecast, descend from the prices of the last update, and price at the mean."""
         slot = self._history.now
-        first = slot - self._book.horizon.origin
-        ahead = min(self._num_day, self._book.horizon.rows.stop - first)
+        first = slot - self._ledger.horizon.origin
+        ahead = min(self._num_day, self._ledger.horizon.rows.stop - first)
         if ahead <= 0 or not self._can_learn():
             return None
         now = ForecastState(slot, self._history.recent())
@@ -224,9 +226,9 @@ class LearnedPricing(Pricing):
         lam, phi = self._lam[:, window].copy(), self._phi[:, window].copy()
         if self._last_update is None:
             lam[:] = usual
-        elif self._book.horizon.rolls:
+        elif self._ledger.horizon.rolls:
             entered = slot - self._last_update
-            last = self._book.horizon.rows.stop - entered - window.start
+            last = self._ledger.horizon.rows.stop - entered - window.start
             priced = max(1, min(lam.shape[1], last))
             lam[:, priced:], phi[:, priced:] = lam[:, priced - 1, None], phi[:, priced - 1, None]
         return lam, phi
@@ -243,18 +245,18 @@ class LearnedPricing(Pricing):
 
     def _price_between(self, first: int, last: int) -> None:
         """Price the rows [first, last) at the mean of the scenarios."""
-        types = self._book.capacity.type_of
+        types = self._ledger.capacity.type_of
         lam, phi = _mean(self._lam[:, first:last]), _mean(self._phi[:, first:last])
         self.lam[first:last] = lam[:, types]
         self.phi[first:last] = phi[:, types]
 
     def _supply(self, window: slice, unit: float) -> Supply:
         """Return what is free in these rows, less what stays free since tasks do not fit it."""
-        book, capacity = self._book, self._book.capacity
-        energy = book.energy_cost[:, window].T / capacity.compute / unit
+        ledger, capacity = self._ledger, self._ledger.capacity
+        energy = ledger.energy_cost[:, window].T / capacity.compute / unit
         return Supply(
-            self._free(book.usage.compute[window], capacity.compute),
-            self._free(book.usage.memory[window], capacity.memory),
+            self._free(ledger.usage.compute[window], capacity.compute),
+            self._free(ledger.usage.memory[window], capacity.memory),
             np.ascontiguousarray(_coarse(energy)),
             np.where(np.diff(capacity.first_of) > 0, capacity.compute, 0.0),
             capacity.memory,
@@ -262,15 +264,15 @@ class LearnedPricing(Pricing):
 
     def _free(self, used: Floats, held: Floats) -> Floats:
         """[W, N] used and [K] a node's capacity -> [W, K] free."""
-        capacity = self._book.capacity
+        capacity = self._ledger.capacity
         free = np.zeros((len(used), len(held)))
         for k, most in enumerate(held):
             nodes = capacity.nodes_of[capacity.first_of[k] : capacity.first_of[k + 1]]
             of_type = used[:, nodes]
             # A lost node is used without end: it has nothing left, and nothing to spare.
-            left = np.maximum(0.0, most - of_type).sum(axis=1)
+            unused = np.maximum(0.0, most - of_type).sum(axis=1)
             spare = self._constants.spare * most * np.isfinite(of_type).sum(axis=1)
-            free[:, k] = np.maximum(0.0, left - spare)
+            free[:, k] = np.maximum(0.0, unused - spare)
         return free
 
 

@@ -16,18 +16,18 @@ class PaperPricing(Pricing):
     """Prices that rise with each task that chooses a cell.
 
     Args:
-        book: the cells.
+        ledger: the cells.
         alpha, beta: >= 0. With both fixed in advance the auction is truthful; the paper's own
             choice, the greatest bid per sample and per GB of the whole instance, is not known in
             advance and contains the bid being priced.
     """
 
-    def __init__(self, book: CapacityLedger, alpha: float, beta: float) -> None:
-        super().__init__(book)
+    def __init__(self, ledger: CapacityLedger, alpha: float, beta: float) -> None:
+        super().__init__(ledger)
         self._alpha, self._beta = alpha, beta
 
     def on_selection(self, rows: Ints, nodes: Ints, request: Request, value: float) -> None:
-        capacity = self._book.capacity
+        capacity = self._ledger.capacity
         types = capacity.type_of[nodes]
         samples = request.throughput[types]
         # Who takes a line of a menu may bid less than the vendor and the cells' running cost.

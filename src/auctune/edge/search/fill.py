@@ -32,14 +32,14 @@ class SlotProblem(NamedTuple):
     worker_price: Floats  # [R] money a worker
     server_price: Floats  # [R] money a server
     traffic_price: float  # alpha, money a MB
-    room: float  # MB left
+    room: float  # MB free
     chunk_mb: float  # theta
     parameter_mb: float  # lambda
     level_workers: Ints  # [J + 1]
     level_chunks: Ints  # [J + 1]
     levels: Ints  # [R] the highest level that fits, without a server
     levels_beside: Ints  # [R] beside the server; -1 where that does not fit
-    data: Ints  # [R] chunks left
+    data: Ints  # [R] chunks remaining
 
 
 class Fill(NamedTuple):
@@ -171,20 +171,20 @@ def greedy_fill(slot: SlotProblem, server: int, target: int, order: Ints, fill: 
         site = server if at_server else order[next_away] // 3
         tier = next_own if at_server else order[next_away] % 3
         fitting = levels_beside[site] if at_server else levels[site]
-        now, workers, able, local, left = level[site], 0, 0, 0, -1.0
+        now, workers, able, local, rest = level[site], 0, 0, 0, -1.0
         if now < min(fitting, highest_level(level_chunks, data[site], tier)):
             workers = level_workers[now + 1] - level_workers[now]
             able = level_chunks[now + 1] - level_chunks[now]
             local = min(max(data[site] - level_chunks[now], 0), able)
-            left = room if at_server else room - parameter_mb * workers
+            rest = room if at_server else room - parameter_mb * workers
         # A level without local chunks needs the room for one from elsewhere, which comes next.
-        if left < (chunk_mb if local == 0 else 0.0):
+        if rest < (chunk_mb if local == 0 else 0.0):
             next_own += at_server
             next_away += not at_server
             continue
         level[site] = now + 1
         spent += (worker_price[site] + (0.0 if at_server else parameter_price)) * workers
-        room = left
+        room = rest
         for _ in range(min(local, target - total)):
             total += 1
             trained[site] += 1
@@ -239,14 +239,14 @@ def printed_fill(slot: SlotProblem, target: int, pairs: Ints, trained: Ints) -> 
     num_sites = len(data)
     incoming, outgoing = np.zeros(num_sites, dtype=np.int64), np.zeros(num_sites, dtype=np.int64)
     excluded = np.zeros(num_sites, dtype=np.bool_)
-    times, counted = np.zeros(num_sites, dtype=np.int64), 0
+    times, workload = np.zeros(num_sites, dtype=np.int64), 0
     for pair in pairs:
         giver, taker = pair // num_sites, pair % num_sites
         if excluded[giver] or excluded[taker]:
             continue
         able = level_chunks[max(slot.levels_beside[taker], 0)]
         moved = min(
-            data[giver] - outgoing[giver], target - counted, able - data[taker] - incoming[taker]
+            data[giver] - outgoing[giver], target - workload, able - data[taker] - incoming[taker]
         )
         if slot.chunk_mb > 0:
             moved = min(moved, int(slot.room / slot.chunk_mb))
@@ -255,7 +255,7 @@ def printed_fill(slot: SlotProblem, target: int, pairs: Ints, trained: Ints) -> 
             moved = 0
         outgoing[giver] += moved
         incoming[taker] += moved
-        counted += times[taker] * moved + data[taker] + incoming[taker]
+        workload += times[taker] * moved + data[taker] + incoming[taker]
         times[taker] += 1
     needed = level_workers[np.searchsorted(level_chunks, target)]
     workers = np.zeros(num_sites, dtype=np.int64)

@@ -38,9 +38,9 @@ def build_plan(
         Whether all chunks have their place.
     """
     num_slots, num_sites = trained.shape
-    left = subproblem.data.copy()
+    remaining = subproblem.data.copy()
     wish = _dearness(subproblem.worker_price, split)
-    fill = make_fill(num_sites, int(left.sum()))
+    fill = make_fill(num_sites, int(remaining.sum()))
     servers[:] = -1
     trained[:] = 0
     taken[:] = 0
@@ -49,7 +49,7 @@ def build_plan(
         target = split[t] + carried
         if target == 0:
             continue
-        slot = slot_problem(subproblem, t, left)
+        slot = slot_problem(subproblem, t, remaining)
         most, least = 0, np.inf
         if subproblem.printed:
             servers[t], _ = printed_fill(slot, target, pairs_by_omega(slot), trained[t])
@@ -70,7 +70,7 @@ def build_plan(
                     trained[t] = fill.trained
         carried = target - most
         if most > 0:
-            take_data(trained[t], left, wish, taken[t])
+            take_data(trained[t], remaining, wish, taken[t])
     if carried > 0:
         return False
     spend_data(subproblem, servers, trained, taken)
@@ -95,11 +95,11 @@ def spend_data(subproblem: Subproblem, servers: Ints, trained: Ints, taken: Ints
     num_slots, num_sites = trained.shape
     dearest = np.argsort(-subproblem.traffic_price[:num_slots], kind="mergesort")
     chosen = np.zeros_like(trained)
-    left = subproblem.data.copy()
+    remaining = subproblem.data.copy()
     for site in range(num_sites):
         for t in dearest:
-            chosen[t, site] = min(trained[t, site], left[site])
-            left[site] -= chosen[t, site]
+            chosen[t, site] = min(trained[t, site], remaining[site])
+            remaining[site] -= chosen[t, site]
     giver = 0
     for t in range(num_slots):
         missing = 0
@@ -112,11 +112,11 @@ def spend_data(subproblem: Subproblem, servers: Ints, trained: Ints, taken: Ints
         if missing > 0 and crossing + chunk_mb * missing > subproblem.room[t]:
             return
         while missing > 0:
-            more = min(missing, left[giver])
+            more = min(missing, remaining[giver])
             chosen[t, giver] += more
-            left[giver] -= more
+            remaining[giver] -= more
             missing -= more
-            giver += left[giver] == 0
+            giver += remaining[giver] == 0
     taken[:] = chosen
 
 
@@ -161,26 +161,26 @@ def plan_cost(
 
 
 @kernel
-def take_data(trained: Ints, left: Ints, wish: Floats, taken: Ints) -> None:
-    """Fill taken [R], where a slot's chunks come from, and take them off left [R].
+def take_data(trained: Ints, remaining: Ints, wish: Floats, taken: Ints) -> None:
+    """Fill taken [R], where a slot's chunks come from, and take them off remaining [R].
 
     Args:
         trained: [R] chunks by the site that trains them.
-        left: [R] chunks left.
+        remaining: [R] chunks left.
         wish: [R] the higher, the rather a site's data go elsewhere.
         taken: [R].
     """
     missing = 0
-    for site in range(len(left)):
-        taken[site] = min(trained[site], left[site])
+    for site in range(len(remaining)):
+        taken[site] = min(trained[site], remaining[site])
         missing += trained[site] - taken[site]
-        left[site] -= taken[site]
+        remaining[site] -= taken[site]
     for site in np.argsort(-wish, kind="mergesort"):
         if missing == 0:
             break
-        more = min(missing, left[site])
+        more = min(missing, remaining[site])
         taken[site] += more
-        left[site] -= more
+        remaining[site] -= more
         missing -= more
 
 

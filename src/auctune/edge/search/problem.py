@@ -38,14 +38,14 @@ class Subproblem(NamedTuple):
     worker_price: Floats  # [S, R] money a worker
     server_price: Floats  # [S, R] money a server
     traffic_price: Floats  # [S] money a MB
-    room: Floats  # [S] MB left
+    room: Floats  # [S] MB free
     chunk_mb: float
     parameter_mb: float
     level_workers: Ints  # [J + 1]
     level_chunks: Ints  # [J + 1]
     levels: Ints  # [S, R] the highest level that fits, without a server
     levels_beside: Ints  # [S, R] beside the server; -1 where that does not fit
-    data: Ints  # [R] chunks left
+    data: Ints  # [R] chunks remaining
     printed: bool = False  # slots are filled by the paper's Algorithm 3 as printed
 
 
@@ -120,7 +120,7 @@ def _highest(free: Floats, worker: Floats, level_workers: Ints) -> Ints:
 
 @kernel
 def slot_problem(subproblem: Subproblem, row: int, data: Ints) -> SlotProblem:
-    """Return what there is to fill in a row's slot when `data` [R] chunks are left."""
+    """Return what there is to fill in a row's slot when `data` [R] chunks remain."""
     return SlotProblem(
         subproblem.worker_price[row],
         subproblem.server_price[row],
@@ -206,12 +206,12 @@ def fill_table(curve: Floats, reach: Ints, best: Floats) -> None:
 def read_split(curve: Floats, reach: Ints, best: Floats, last: int, split: Ints) -> None:
     """Fill split [S]: the chunks of each slot of the table's plan that ends by row `last`."""
     split[:] = 0
-    left = curve.shape[1] - 1
+    remaining = curve.shape[1] - 1
     for t in range(last, -1, -1):
-        if best[t, left] == best[t + 1, left]:
+        if best[t, remaining] == best[t + 1, remaining]:
             continue
-        for e in range(1, min(reach[t], left) + 1):
-            if best[t, left - e] + curve[t, e] == best[t + 1, left]:
+        for e in range(1, min(reach[t], remaining) + 1):
+            if best[t, remaining - e] + curve[t, e] == best[t + 1, remaining]:
                 split[t] = e
-                left -= e
+                remaining -= e
                 break

@@ -67,7 +67,7 @@ def offers(
         pricing: from that to prices.
         job: whose.
         first: the first slot that it may use.
-        data: [R] chunks left of it; None: all.
+        data: [R] chunks remaining of it; None: all.
         printed: whether slots are filled by the paper's Algorithm 3 as printed.
     """
     if data is None:

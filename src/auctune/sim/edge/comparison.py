@@ -91,11 +91,11 @@ def play(
             seconds.append(clock() - start)
     else:
         decisions = entry.play(instance.market, jobs)
-    book(instance, decisions)
+    ledger_of(instance, decisions)
     return EdgePlayed(label, tuple(decisions), tuple(seconds))
 
 
-def book(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> EdgeLedger:
+def ledger_of(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> EdgeLedger:
     """Return what these decisions hold of the market together, each checked before it is booked."""
     ledger = EdgeLedger(instance.market)
     for job, decision in zip(instance.in_order(), decisions, strict=True):
@@ -108,7 +108,7 @@ def book(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> EdgeLedge
 
 def use_by_slot(instance: EdgeInstance, decisions: Sequence[EdgeDecision]) -> dict[str, Floats]:
     """[T] shares sold: of each type over all sites, and of the traffic ("data")."""
-    ledger = book(instance, decisions)
+    ledger = ledger_of(instance, decisions)
     total = ledger.capacity.sum(axis=0)
     sold = ledger.used.sum(axis=1) / np.where(total > 0, total, 1.0)
     by_type = {kind: sold[:, index] for index, kind in enumerate(instance.market.types)}

@@ -27,7 +27,7 @@ from auctune.spot.account import JobConstants, job_constants
 from auctune.spot.deadline import ProgressLine, check_line, is_ahead, line_code, usable_spot
 from auctune.spot.forecasts.forecast import Forecast, check_forecast
 from auctune.spot.job import SpotJob
-from auctune.spot.policies.baselines import counted
+from auctune.spot.policies.baselines import progress_and_state
 from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.window.program import (
     WindowScratch,
@@ -152,7 +152,7 @@ class AhapRun:
         end = window_end(terms, slot, self._window)
         forecast = check_forecast(observation.forecast, end - slot - 1) if end > slot + 1 else None
         prices, available = seen_and_forecast(observation, forecast)
-        progress, last = counted(terms, observation)
+        progress, last = progress_and_state(terms, observation)
         ahead = bool(is_ahead(terms, progress, slot, self._line))
         plan = self._plans[slot % self._commitment]
         if ahead and not params.plan_always:

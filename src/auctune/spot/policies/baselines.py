@@ -15,7 +15,7 @@ from auctune.spot.account import (
     total_of,
     work_of,
 )
-from auctune.spot.deadline import fits_after, pressed, spot_first, steady_work, usable_spot
+from auctune.spot.deadline import deadline_guard, fits_after, spot_first, steady_work, usable_spot
 from auctune.spot.grid import GROWN, UNCHANGED
 from auctune.spot.job import SpotJob
 from auctune.spot.policy import SpotAllocation, SpotObservation
@@ -39,7 +39,7 @@ class StatelessPolicy(ABC):
         """Return the (on-demand, spot) GPUs of a slot."""
 
 
-def counted(terms: JobConstants, observation: SpotObservation) -> tuple[float, int]:
+def progress_and_state(terms: JobConstants, observation: SpotObservation) -> tuple[float, int]:
     """Return the progress that plans count on, and what was held in the slot before."""
     last = observation.last
     return (
@@ -84,7 +84,7 @@ class OnDemandOnly(StatelessPolicy):
         return "od-only"
 
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
-        progress, last = counted(terms, observation)
+        progress, last = progress_and_state(terms, observation)
         return least_steady_count(terms, observation.slot, progress, last), 0
 
 
@@ -92,13 +92,13 @@ class OnDemandOnly(StatelessPolicy):
 #
 # In each slot min(A_t, N_max) spot GPUs, none if that is under N_min, as long as N_max GPUs from
 # the next slot on can still do the rest by d. Otherwise N_max now: spot first, on-demand for the
-# rest (by instance: as `pressed` says). So the deadline is met whenever N_max GPUs from the
+# rest (by instance: as `deadline_guard` says). So the deadline is met whenever N_max GPUs from the
 # beginning meet it. That is stronger than the MSU of Kong et al. (arXiv 2512.20967), which
 # "switches to on-demand instances near the deadline" and can be late: `switch` makes it N_max GPUs
 # in the last slots alone, however many that takes.
 
-# No fixed slots: the switch is when the deadline presses.
-WHEN_PRESSED = -1
+# No fixed slots: the switch is when the deadline guard says so.
+BY_GUARD = -1
 
 
 @kernel
@@ -107,12 +107,12 @@ def all_spot(
 ) -> tuple[int, int]:
     """Return the (on-demand, spot) GPUs of a slot."""
     spot = usable_spot(terms, available)
-    if switch != WHEN_PRESSED:
+    if switch != BY_GUARD:
         early = slot < terms.num_slots - switch
         return (0, spot) if early else spot_first(terms.n_max, available)
     if fits_after(terms, slot, progress, last, state_of(terms, 0, spot)):
         return 0, spot
-    return pressed(terms, slot, progress, last, available)
+    return deadline_guard(terms, slot, progress, last, available)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +135,15 @@ class SpotFirst(StatelessPolicy):
         return "msu" if self.switch is None else f"msu(switch={self.switch})"
 
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
-        progress, last = counted(terms, observation)
+        progress, last = progress_and_state(terms, observation)
         return all_spot(
             terms, switch_code(self), observation.slot, progress, last, observation.available
         )
 
 
 def switch_code(policy: SpotFirst) -> int:
-    """Return the slots before the deadline, or `WHEN_PRESSED`."""
-    return WHEN_PRESSED if policy.switch is None else policy.switch
+    """Return the slots before the deadline, or `BY_GUARD`."""
+    return BY_GUARD if policy.switch is None else policy.switch
 
 
 # UP: uniform progress, with on-demand only behind the line.
@@ -162,7 +162,7 @@ def switch_code(policy: SpotFirst) -> int:
 # - Hysteresis: who held on-demand GPUs in the slot before counts as behind until
 #   Z >= line(t) + h (1 - mu_1) H(n_{t-1}): until the lead pays for h restarts of what is held.
 # - Safety net: if after this slot N_max GPUs could not do the rest by d any more, N_max now. By
-#   instance the N_max are on-demand GPUs and their start is reserved; see `pressed`.
+#   instance the N_max are on-demand GPUs and their start is reserved; see `deadline_guard`.
 
 
 @kernel
@@ -219,7 +219,7 @@ def uniform(
     on_demand, spot = spot_first(count, available)
     state = state_of(terms, on_demand, spot)
     if safety_net and not fits_after(terms, slot, progress, last, state):
-        return pressed(terms, slot, progress, last, available)
+        return deadline_guard(terms, slot, progress, last, available)
     return on_demand, spot
 
 
@@ -251,7 +251,7 @@ class UniformProgress(StatelessPolicy):
         return f"up({','.join(parts)})" if parts else "up"
 
     def decide(self, terms: JobConstants, observation: SpotObservation) -> tuple[int, int]:
-        progress, last = counted(terms, observation)
+        progress, last = progress_and_state(terms, observation)
         return uniform(
             terms,
             self.hysteresis,

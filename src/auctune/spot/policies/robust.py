@@ -11,8 +11,9 @@ stays so. The best plan maximizes the expected utility subject to
 
     P(work is left at d) <= risk,    E[cost, ending included] <= cost_cap - spent.
 
-Both become prices in that program (`auctune.spot.window.limits`). With no risk a net holds beside
-them: what could make the job late, whatever comes, is not done (`auctune.spot.deadline.pressed`).
+Both become prices in that program (`auctune.spot.window.limits`). With no risk
+`auctune.spot.deadline.deadline_guard` holds beside them: what could make the job late, whatever
+comes, is not done.
 """
 
 from dataclasses import dataclass
@@ -23,10 +24,10 @@ from auctune.domain import InputError
 from auctune.domain.checks import check_positive
 from auctune.numerics.jit import kernel
 from auctune.spot.account import JobConstants, job_constants, remaining_work, state_of
-from auctune.spot.deadline import fits_after, pressed, steady_work
+from auctune.spot.deadline import deadline_guard, fits_after, steady_work
 from auctune.spot.forecasts.forecast import Forecast, MarketChain, check_forecast, same_chain
 from auctune.spot.job import SpotJob
-from auctune.spot.policies.baselines import counted
+from auctune.spot.policies.baselines import progress_and_state
 from auctune.spot.policy import SpotAllocation, SpotObservation
 from auctune.spot.window.expectation import make_scenarios
 from auctune.spot.window.limits import LimitedProgram, Limits
@@ -91,7 +92,7 @@ class RobustRun:
         slot, available = observation.slot, observation.available
         num_ahead = terms.num_slots - slot - 1
         forecast = check_forecast(observation.forecast, num_ahead) if num_ahead else None
-        progress, last = counted(terms, observation)
+        progress, last = progress_and_state(terms, observation)
         done = int(units_done(terms, progress))
         present = self._plan(program, observation, forecast, num_ahead, done, last)
         on_demand, spot = program.choose(
@@ -102,7 +103,7 @@ class RobustRun:
             and not fits_after(terms, slot, progress, last, state_of(terms, on_demand, spot))
             and fits(terms, slot, progress, last)
         ):
-            on_demand, spot = pressed(terms, slot, progress, last, available)
+            on_demand, spot = deadline_guard(terms, slot, progress, last, available)
         return SpotAllocation(int(on_demand), int(spot))
 
     def _prepared(self, on_demand_price: float) -> tuple[JobConstants, LimitedProgram]:

@@ -1,6 +1,6 @@
 """Limits on the risk of being late and on cost, as prices in the program of an uncertain window.
 
-    P(work is left at d) <= risk,    E[cost, ending included] <= left
+    P(work is left at d) <= risk,    E[cost, ending included] <= budget
 
 become multipliers, lambda for being late and nu on cost, by Lagrangian duality. The expected value
 J falls convexly in each, and the slope from one multiplier x to the next y bounds the constraint's
@@ -47,11 +47,11 @@ class Limits(NamedTuple):
 
     Attributes:
         risk: the most that the probability of missing the deadline may be; 1: no limit.
-        left: the most that may be paid from now on, by expectation; infinite: no limit.
+        budget: the most that may be paid from now on, by expectation; infinite: no limit.
     """
 
     risk: float
-    left: float
+    budget: float
 
 
 class LimitedProgram:
@@ -177,9 +177,9 @@ def multipliers_within(
     in_worst = value if worst_value is None else worst_value
 
     def dear_beside(late: float) -> float | None:
-        if limits.left == np.inf:
+        if limits.budget == np.inf:
             return 0.0
-        return _first(COST_MULTIPLIERS, limits.left, lambda dear: value(Multipliers(late, dear)))
+        return _first(COST_MULTIPLIERS, limits.budget, lambda dear: value(Multipliers(late, dear)))
 
     alone = dear_beside(0.0)
     if alone is None:

@@ -58,8 +58,8 @@ def regress(
         alpha, c = 0.0, -zx / xx
     if c <= 0.0:
         alpha, c = (max(0.0, zw / ww) if ww > 0.0 else 0.0), 0.0
-    left = zz + alpha * alpha * ww + c * c * xx - 2.0 * alpha * zw + 2.0 * c * zx
-    return alpha, c, max(0.0, left - 2.0 * alpha * c * wx)
+    residual = zz + alpha * alpha * ww + c * c * xx - 2.0 * alpha * zw + 2.0 * c * zx
+    return alpha, c, max(0.0, residual - 2.0 * alpha * c * wx)
 
 
 @kernel
@@ -89,9 +89,9 @@ def fit_ends(
     for j in range(num_lower):
         for h in range(num_lower, num_lower + len(upper)):
             zw = moments(logs[j, :n], logs[h, :n])[1] - sums[j, 0] * sums[h, 0] / n
-            alpha, c, left = regress(xx, sums[j, 1], squares[j], sums[h, 1], squares[h], zw)
-            if left < best[0]:
-                best[0], best[1], best[2] = left, lower[j], upper[h - num_lower]
+            alpha, c, residual = regress(xx, sums[j, 1], squares[j], sums[h, 1], squares[h], zw)
+            if residual < best[0]:
+                best[0], best[1], best[2] = residual, lower[j], upper[h - num_lower]
                 best[3], best[4] = alpha, c
                 best[5], best[6] = sums[j, 0] / n, sums[h, 0] / n
 
@@ -178,13 +178,13 @@ class M4Run:
             return Need(math.inf, 1.0, math.inf)
         best = np.empty(7)
         centre = fit(np.array(self._samples), np.array(self._losses), self._params.rounds, best)
-        left, lower, upper, alpha, c, mean_z, mean_w = best.tolist()
+        residual, lower, upper, alpha, c, mean_z, mean_w = best.tolist()
         if c <= 0.0 or threshold <= lower:
             return Need(math.inf, 1.0, math.inf)
         if threshold >= upper:
             return Need(1.0, 1.0, 1.0)
         # By how much ln of the law's right side must still fall from its mean.
         drop = mean_z - math.log(threshold - lower) - alpha * (mean_w - math.log(upper - threshold))
-        sd = SPREAD * math.sqrt(left / max(len(self._losses) - 5, 1))
+        sd = SPREAD * math.sqrt(residual / max(len(self._losses) - 5, 1))
         ends = [crossing_point(centre + (drop + by) / c, samples) for by in (0.0, -sd, sd)]
         return Need(ends[0], min(ends), max(ends))

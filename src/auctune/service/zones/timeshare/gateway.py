@@ -228,23 +228,23 @@ def _available_seconds(
     taken = 0.0
     for other in competing:
         if other.deadline_unit <= question.deadline_unit:
-            left = max(0, other.deadline_unit - question.first_unit) * terms.unit_seconds
-            to_come = _expected_seconds(other, left, whole / (len(competing) + 1))
+            remaining = max(0, other.deadline_unit - question.first_unit) * terms.unit_seconds
+            to_come = _expected_seconds(other, remaining, whole / (len(competing) + 1))
             if terms.price_per_second:
                 to_come = min(to_come, float(other.money / terms.price_per_second))
             taken += to_come
     return max(whole - taken, whole / (len(competing) + 1))
 
 
-def _expected_seconds(other: CompetingJob, left: float, even: float) -> float:
+def _expected_seconds(other: CompetingJob, remaining: float, even_share: float) -> float:
     """Return the seconds that a competing job will use; one with a hopeless target gets none."""
     curve = other.curve
     if len(curve.points) < MIN_POINTS:
-        return min(left, even)
+        return min(remaining, even_share)
     _, batches, _ = batches_to_target(curve, other.target_loss)
     if math.isinf(batches):
         return 0.0
-    return min(left, (batches - curve.batches) * curve.seconds / curve.batches)
+    return min(remaining, (batches - curve.batches) * curve.seconds / curve.batches)
 
 
 def _quantile(values: Sequence[tuple[float, float]], level: float) -> float:
