@@ -25,6 +25,7 @@ from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.jit import kernel
 from auctune.spot import SpotAllocation, SpotJob, SpotMarket, SpotObservation
 from auctune.spot.account import JobConstants, job_constants, state_of, units_of
+from auctune.spot.forecasts.chain import age_transitions
 from auctune.spot.forecasts.forecast import Forecast, MarketChain
 from auctune.spot.policies.baselines import progress_and_state
 from auctune.spot.window.table import TIE, target_units, units_done
@@ -55,20 +56,16 @@ def rounded_lognormal(mean: float, spread: float) -> Survival:
 def spell_chain(down: Survival, up: Survival, num_slots: int, price: float) -> MarketChain:
     """Return the chain of a market of one instance, its states by (down or up, class of age)."""
     first = class_ages(num_slots)
-    num, width = len(first), np.append(np.diff(first), num_slots)
-    transition = np.zeros((2 * num, 2 * num))
-    for kind, survival in enumerate((down, up)):
+    width = np.append(np.diff(first), num_slots)
+    leave = []
+    for survival in (down, up):
         stays = np.maximum(survival(first + width.astype(float)), 1e-300)
         before = np.maximum(survival(first.astype(float)), 1e-300)
-        leave = 1.0 - (stays / before) ** (1.0 / width)
-        for age in range(num):
-            row = transition[kind * num + age]
-            older = (1.0 - leave[age]) / width[age] if age < num - 1 else 0.0
-            row[(1 - kind) * num] += leave[age]
-            row[kind * num + min(age + 1, num - 1)] += older
-            row[kind * num + age] += 1.0 - leave[age] - older
-    available = np.repeat(np.array([0, 1]), num)
-    return MarketChain(np.full(2 * num, price), available, transition, present=-1)
+        leave.append(1.0 - (stays / before) ** (1.0 / width))
+    same = np.eye(2)
+    transition = age_transitions(np.array(leave), width[:-1], 1.0 - same, same)
+    available = np.repeat(np.array([0, 1]), len(first))
+    return MarketChain(np.full(len(transition), price), available, transition, present=-1)
 
 
 def class_ages(num_slots: int) -> Ints:

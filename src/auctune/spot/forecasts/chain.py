@@ -184,16 +184,27 @@ def _transition(up: Bools, moved: Floats, in_kind: Ints, leave: Floats, ages: In
         leave: [p, a] probability that spot comes or goes, at most `_MOST_HAZARD`.
         ages: at which age classes begin, but for the first.
     """
-    num_kinds, num_ages = leave.shape
-    leave = np.minimum(leave, _MOST_HAZARD)
-    width = np.append(np.diff(np.concatenate(([0], ages))), np.inf)
     # As often as each kind was seen, where few changes were.
     other = up[:, None] != up
     share = np.where(other, moved + (in_kind + 1e-9) / len(moved), 0.0)
     share = np.where(other, moved + share / share.sum(axis=1, keepdims=True), 0.0)
     share /= share.sum(axis=1, keepdims=True)
-    within = np.where(other, 0.0, moved + _PRIOR_STAYS * np.eye(num_kinds))
+    within = np.where(other, 0.0, moved + _PRIOR_STAYS * np.eye(len(moved)))
     within /= within.sum(axis=1, keepdims=True)
+    width = np.diff(np.concatenate(([0], ages)))
+    return age_transitions(np.minimum(leave, _MOST_HAZARD), width, share, within)
+
+
+def age_transitions(leave: Floats, width: Ints, share: Floats, within: Floats) -> Floats:
+    """[i, j] of a chain whose states are kinds by age classes, the classes of a kind in a row.
+
+    Args:
+        leave: [p, a] probability that a spell ends in a slot.
+        width: [a - 1] ages of each class but the last, which has no end.
+        share: [p, q] kinds, at age 0, that a spell of kind p ends in.
+        within: [p, q] kinds that one of kind p goes on as.
+    """
+    num_kinds, num_ages = leave.shape
     transition = np.zeros((num_kinds, num_ages, num_kinds, num_ages))
     for age in range(num_ages):
         gone = leave[:, age, None]
