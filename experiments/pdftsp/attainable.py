@@ -22,7 +22,7 @@ from harness.market import Setting, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
 from harness.trials import ATTAINABLE, FORESEEN, LEARNED, FluidOf, Trial, name_of
-from harness.welfare import collect, percent
+from harness.welfare import collect
 
 NAME = "attainable"
 _BURSTY = "bursts"
@@ -74,16 +74,15 @@ def table(frame: pl.DataFrame) -> Rows:
     by_counts, by_bids = sweep.leads("ratio", ATTAINABLE), sweep.leads("ratio", FORESEEN)
     fluid = sweep.ratios("fluid", "bound")
 
-    def share(mechanism: str) -> Callable[[str], str]:
-        return lambda one: percent(ratios[one, mechanism])
-
     def points(cells: Cells, mechanism: str) -> Callable[[str], str]:
         return lambda one: cells[one, mechanism].text("+.1f", 100)
 
     def left(one: str) -> str:
         return f"{100 * (1 - ratios[one, FORESEEN].value):+.1f}"
 
-    lines = {name_of(name): share(name) for name in (LEARNED, ATTAINABLE, FORESEEN)}
+    lines = {
+        name_of(name): cell_text(ratios, name, ".1%") for name in (LEARNED, ATTAINABLE, FORESEEN)
+    }
     lines |= {
         "lost by not knowing the counts": points(by_counts, LEARNED),
         "lost by not knowing the bids": points(by_bids, ATTAINABLE),

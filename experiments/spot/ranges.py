@@ -15,11 +15,11 @@ from rich.console import Console
 from auctune.charts.estimates import Interval, Line, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
 from auctune.sim.figures import Rows, show, write_chart, write_data
+from auctune.sim.sweep import lead_text
 from auctune.spot import SpotJob
 from spot_harness.margins import PAPER, WORKLOAD, play_margins
 from spot_harness.markets import Markets, with_counts, with_price_level
 from spot_harness.options import Figure, Options, main
-from spot_harness.sweeps import lead
 from spot_harness.trials import same_job
 
 NAME = "ranges"
@@ -137,7 +137,7 @@ def table(frame: pl.DataFrame) -> Rows:
             (
                 row["setting"],
                 _share(row["AHAP"], row["optimum"]),
-                *(lead(row["AHAP"], row[r]) for r in PAPER),
+                *(lead_text(row["AHAP"], row[r], "+.0%") for r in PAPER),
             )
             for row in own.filter(pl.col("setting") != "all together").iter_rows(named=True)
         ]

@@ -9,9 +9,8 @@ from rich.console import Console
 
 from auctune.charts.estimates import Line, Panel, estimates_chart
 from auctune.charts.theme import AnyChart
-from auctune.numerics.estimates import Estimate
 from auctune.sim.jobs import run_jobs
-from auctune.sim.sweep import Sweep, intervals, table_of
+from auctune.sim.sweep import Sweep, cell_text, intervals, lead_text, table_of
 from harness.market import Setting, num_days
 from harness.options import Options
 from harness.output import Figure, Rows, show, write_chart, write_data
@@ -112,15 +111,12 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     ratios, welfare = sweep.means("ratio"), sweep.means("welfare")
     points, mechanisms = sweep.leads("ratio", LEARNED), sweep.entries
 
-    def share(mechanism: str) -> Callable[[str], str]:
-        return lambda one: percent(ratios[one, mechanism])
-
     def money(one: str) -> str:
         return f"{welfare[one, LEARNED].value:,.0f}"
 
     def lead_over(baseline: str) -> Callable[[str], str]:
         def text(one: str) -> str:
-            gain = lead(welfare[one, LEARNED].value, welfare[one, baseline].value)
+            gain = lead_text(welfare[one, LEARNED].value, welfare[one, baseline].value, "+.1%")
             return f"{gain} ({points[one, baseline].text('+.1f', 100)})"
 
         return text
@@ -128,7 +124,7 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     def of_attainable(one: str) -> str:
         return f"{welfare[one, LEARNED].value / welfare[one, ATTAINABLE].value:.3f}"
 
-    lines = {name_of(mechanism): share(mechanism) for mechanism in mechanisms}
+    lines = {name_of(one): cell_text(ratios, one, ".1%") for one in mechanisms}
     lines[f"{name_of(LEARNED)}, welfare"] = money
     lines |= {
         f"{name_of(LEARNED)}, over {name_of(baseline)}": lead_over(baseline)
@@ -138,16 +134,6 @@ def welfare_table(frame: pl.DataFrame, axis: str) -> Rows:
     if ATTAINABLE in mechanisms:
         lines["learned / counts known"] = of_attainable
     return table_of(axis, sweep.settings, lines)
-
-
-def percent(one: Estimate) -> str:
-    """A share with half the width of its interval."""
-    return f"{one.value:.1%} ±{100 * (one.half_width or 0.0):.1f}"
-
-
-def lead(own: float, other: float) -> str:
-    """How much more `own` is."""
-    return f"{own / other - 1:+.1%}" if other > 0 else "-"
 
 
 def notes(frame: pl.DataFrame) -> list[str]:

@@ -17,7 +17,7 @@ from auctune.charts.theme import AnyChart
 from auctune.numerics.arrays import Floats
 from auctune.sim.figures import Rows, show, write_chart, write_data
 from auctune.sim.spot.forecasts import market_forecasts
-from auctune.sim.sweep import Cells, Sweep, intervals, table_of
+from auctune.sim.sweep import Cells, Sweep, cell_text, intervals, lead_text, table_of
 from auctune.spot import (
     OnDemandOnly,
     Policy,
@@ -196,7 +196,7 @@ def table(frame: pl.DataFrame, axis: str) -> Rows:
         ratios, means = sweep.ratios("utility", "optimum"), sweep.means("utility")
         ahap = sweep.entries[0]
         rows.append((f"{market}:", *("" for _ in sweep.settings)))
-        lines = {name: share_text(ratios, name) for name in sweep.entries}
+        lines = {name: cell_text(ratios, name, ".1%") for name in sweep.entries}
         lines |= {
             f"{ahap}, over {baseline}": _lead_text(means, ahap, baseline) for baseline in BASELINES
         }
@@ -204,25 +204,10 @@ def table(frame: pl.DataFrame, axis: str) -> Rows:
     return Rows((axis, *sweep.settings), tuple(rows))
 
 
-def share_text(cells: Cells, entry: str) -> Callable[[str], str]:
-    """Return how a line writes shares: in percent, with half the width of the interval."""
-
-    def text(setting: str) -> str:
-        one = cells.get((setting, entry))
-        if one is None or one.half_width is None:
-            return "-"
-        return f"{one.value:.1%} ±{100 * one.half_width:.1f}"
-
-    return text
-
-
 def _lead_text(means: Cells, own: str, baseline: str) -> Callable[[str], str]:
-    return lambda setting: lead(means[setting, own].value, means[setting, baseline].value)
-
-
-def lead(own: float, other: float) -> str:
-    """By how much `own` is more; nothing where the other is not above 0."""
-    return f"{own / other - 1:+.0%}" if other > 0 else "-"
+    return lambda setting: lead_text(
+        means[setting, own].value, means[setting, baseline].value, "+.0%"
+    )
 
 
 def notes(frame: pl.DataFrame) -> list[str]:

@@ -38,11 +38,12 @@ class Estimate:
         return self.value + (self.half_width or 0.0)
 
     def text(self, form: str, factor: float = 1.0) -> str:
-        """Return both as "value ±half", each times `factor` in a form such as `+.1f`."""
+        """Return both as "value ±half", each times `factor` in a form such as `+.1f` or `.1%`."""
         value = f"{factor * self.value:{form}}"
         if self.half_width is None:
             return value
-        return f"{value} ±{abs(factor) * self.half_width:{form.removeprefix('+')}}"
+        half = f"{abs(factor) * self.half_width:{form.removeprefix('+')}}"
+        return f"{value} ±{half.removesuffix('%')}"
 
 
 def mean_of(values: Floats | Sequence[float], confidence: float = 0.95) -> Estimate:

@@ -101,6 +101,11 @@ def cell_text(cells: Cells, entry: str, form: str, factor: float = 1.0) -> Calla
     return text
 
 
+def lead_text(own: float, other: float, form: str) -> str:
+    """Return by which share `own` is more than another, in a form such as `+.0%`, or "-"."""
+    return f"{own / other - 1:{form}}" if other > 0 else "-"
+
+
 def intervals(cells: Cells, name_of: Callable[[str], str] = str) -> list[Interval]:
     """Return cells as a chart shows them, entries by `name_of`."""
     return [

@@ -26,6 +26,7 @@ def test_one_value_has_no_interval_and_none_is_refused() -> None:
 
 def test_an_estimate_is_written_with_half_its_width() -> None:
     assert Estimate(0.1234, 0.05).text("+.1f", 100) == "+12.3 ±5.0"
+    assert Estimate(0.1234, 0.05).text(".1%") == "12.3% ±5.0"
     assert Estimate(1.5, None).text(".2f") == "1.50"
 
 
