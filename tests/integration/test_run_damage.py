@@ -13,6 +13,7 @@ from auctune.cli._support.errors import exit_code_of
 from auctune.domain import InputError
 from auctune.engine.market.report_data import MarketReport
 from auctune.service.storage.engine import FILE_NAME
+from auctune.service.storage.event_log import checksum
 from auctune.standalone.market import resume_market
 from auctune.train.checkpoint import load_latest
 from support.market_runs import (
@@ -124,6 +125,26 @@ def test_damage_that_cannot_be_mended_is_one_line_and_changes_nothing(out: Path)
 
         assert exit_code_of(caught.value) == 2
         assert _contents(copy) == before
+
+
+def test_a_run_begun_under_other_defaults_is_refused_and_stays(out: Path) -> None:
+    """Up to version 15 of the log, exponential prices without `aggregate` took the largest one."""
+    with closing(sqlite3.connect(out / "state" / FILE_NAME)) as database, database:
+        database.execute("DROP TRIGGER IF EXISTS events_refuse_update")
+        (row,) = database.execute(
+            "SELECT seq, zone, slot, at, type, job, body FROM events WHERE type = 'zone.created'"
+        )
+        database.execute(
+            "UPDATE events SET version = 15, checksum = ? WHERE seq = ?",
+            (checksum(*row, version=15), row[0]),
+        )
+    before = _contents(out)
+
+    expected = r"auction: .*, where the run began with .*'aggregate': 'max'.*; expected the release"
+    with pytest.raises(InputError, match=expected):
+        resume_market(out, quiet())
+
+    assert _contents(out) == before
 
 
 def _resume(out: Path) -> tuple[MarketReport, str]:

@@ -1,6 +1,7 @@
 """A run is what the simulation of its own curves is, and stays so whatever interrupts it."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -250,6 +251,18 @@ def test_the_log_has_how_each_job_ended_whenever_the_run_was_stopped(
         ended = "results/" + job.thread.id if is_done else "target_not_reached"
         assert ended in str(ends["done"][job.thread.id])
     assert verify(whole.folder).is_identical
+
+
+def test_a_run_begun_with_another_default_allocator_is_refused_and_goes_on_with_its_own(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(StoppedError):
+        run_bundle(bundle_of(Uniform()), tmp_path / "run", Stop(2))
+    other, own = bundle_of().params.allocator.name, Uniform().name
+    expected = re.escape(f"allocator: {other}, where the run began with {own}; expected the rel")
+    with pytest.raises(InputError, match=expected):
+        resume_bundle(bundle_of(), tmp_path / "run")
+    resume_bundle(bundle_of(Uniform()), tmp_path / "run")
 
 
 def test_rows_that_changed_are_refused_by_the_name_of_their_file(tmp_path: Path) -> None:
