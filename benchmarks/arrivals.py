@@ -24,8 +24,9 @@ from auctune.numerics.goodness_of_fit import GoodnessOfFit
 from auctune.numerics.rng import stream
 from auctune.sim.traces import JobLog, read_job_log
 from auctune.sim.traces.job_log import DAY_SECONDS
+from auctune.sim.workloads.arrival_statistics import SLOT_SECONDS, compare_with_log
 from auctune.sim.workloads.arrivals import BurstyArrivals, BurstyParams
-from auctune.sim.workloads.bursty_fit import SLOT_SECONDS, FitParams, compare_with_log, fit
+from auctune.sim.workloads.bursty_fit import FitParams, fit
 
 LADDER = (60.0, 180.0, 600.0, 1800.0, 7200.0, 43_200.0)
 PROCESSES: Mapping[str, FitParams] = {

@@ -132,11 +132,11 @@ def test_a_run_begun_under_other_defaults_is_refused_and_stays(out: Path) -> Non
     with closing(sqlite3.connect(out / "state" / FILE_NAME)) as database, database:
         database.execute("DROP TRIGGER IF EXISTS events_refuse_update")
         (row,) = database.execute(
-            "SELECT seq, zone, slot, at, type, job, body FROM events WHERE type = 'zone.created'"
+            "SELECT seq, zone, slot, at, type, job, body, 15 FROM events "
+            "WHERE type = 'zone.created'"
         )
         database.execute(
-            "UPDATE events SET version = 15, checksum = ? WHERE seq = ?",
-            (checksum(*row, version=15), row[0]),
+            "UPDATE events SET version = 15, checksum = ? WHERE seq = ?", (checksum(*row), row[0])
         )
     before = _contents(out)
 

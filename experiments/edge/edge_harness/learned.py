@@ -33,7 +33,7 @@ from auctune.edge import (
     Eris,
     first_violation,
 )
-from auctune.edge.offline.optimum import add_pooled_job
+from auctune.edge.offline.bound import add_pooled_job
 from auctune.edge.offline.program import (
     ProgramBuilder,
     add_job,

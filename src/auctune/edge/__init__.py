@@ -26,12 +26,12 @@ from auctune.edge.explain import EdgeExplanation, explain
 from auctune.edge.job import ByDuration, EdgeJob, Logistic, Utility
 from auctune.edge.ledger import EdgeLedger
 from auctune.edge.market import EdgeMarket, Site
+from auctune.edge.offline.bound import welfare_bound
 from auctune.edge.offline.optimum import (
     BestPlan,
     EdgeOptimum,
     best_plan,
     offline_optimum,
-    welfare_bound,
 )
 from auctune.edge.prices import (
     EdgePrices,

@@ -19,14 +19,12 @@ from auctune.timeshare.allocator import (
 )
 from auctune.timeshare.balancing import Exploration, Thompson, Ucb
 from auctune.timeshare.baselines import (
-    ClairvoyantOptimum,
     RoundRobin,
     ShortestFirst,
     SuccessiveHalving,
     Uniform,
-    clairvoyant_optimum,
-    true_needs,
 )
+from auctune.timeshare.clairvoyant import ClairvoyantOptimum, clairvoyant_optimum, true_needs
 from auctune.timeshare.estimators import M4, Ls, Mixture, Need, Wls
 from auctune.timeshare.laira import Laira
 from auctune.timeshare.planner import Planner, lara

@@ -12,7 +12,8 @@ from auctune.edge.checker import first_violation
 from auctune.edge.decision import EdgeDecision
 from auctune.edge.eris import EdgeEntry, Eris, ErisEntry
 from auctune.edge.ledger import EdgeLedger
-from auctune.edge.offline.optimum import offline_optimum, welfare_bound
+from auctune.edge.offline.bound import welfare_bound
+from auctune.edge.offline.optimum import offline_optimum
 from auctune.edge.prices import shares
 from auctune.numerics.arrays import Floats
 from auctune.numerics.highs import SolveOptions

@@ -13,6 +13,7 @@ from auctune.domain import InputError
 from auctune.numerics.goodness_of_fit import autocorrelation
 from auctune.numerics.rng import stream
 from auctune.sim.traces.job_log import JobLog, make_log
+from auctune.sim.workloads.arrival_statistics import compare_with_log, dispersion
 from auctune.sim.workloads.arrivals import (
     PHILLY_2017,
     Burst,
@@ -23,13 +24,7 @@ from auctune.sim.workloads.arrivals import (
     Scaling,
     Wave,
 )
-from auctune.sim.workloads.bursty_fit import (
-    FitParams,
-    compare_with_log,
-    dispersion,
-    fit,
-    least_squares,
-)
+from auctune.sim.workloads.bursty_fit import FitParams, fit, least_squares
 from support.thorough import drawn
 
 DAY = 86_400.0

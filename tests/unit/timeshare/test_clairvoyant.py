@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from auctune.domain import InputError
-from auctune.timeshare import LearningThread, LossCurve, baselines, clairvoyant_optimum, true_needs
+from auctune.timeshare import (
+    LearningThread,
+    LossCurve,
+    clairvoyant,
+    clairvoyant_optimum,
+    true_needs,
+)
 
 
 def all_in_time(threads: list[LearningThread], needs: list[int]) -> bool:
@@ -53,7 +59,7 @@ def test_it_is_the_most_that_any_schedule_does(starts: int) -> None:
 
 
 def test_the_bound_of_large_bundles_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "MOST_EXACT", 0)
+    monkeypatch.setattr(clairvoyant, "MOST_EXACT", 0)
     for seed in range(40):
         threads, needs = draw(seed, 8)
         bound = clairvoyant_optimum(threads, np.array(needs, dtype=np.float64))
