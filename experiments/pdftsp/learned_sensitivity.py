@@ -34,7 +34,7 @@ SETTINGS = (
 _FIRST_SEED = 5_000
 _LEFT_OUT = ("harmonics", "least_rate", "max_days")
 # What cannot be doubled.
-_HIGHEST = {"fresh": 1.0, "max_persistence": 0.99}
+_HIGHEST = {"recent_share": 1.0, "max_persistence": 0.99}
 
 
 @dataclass(frozen=True, slots=True)

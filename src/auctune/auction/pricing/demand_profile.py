@@ -54,14 +54,14 @@ class DemandProfile:
     values: ValueStatistics
     is_known: bool = False
 
-    def rows(self, slots: Ints, width: int, size: int, turns: Ints) -> Ints:
-        """[..., G, size] bids from around each slot [G], others at each turn [..., 1]; from all day
-        if there are fewer."""
+    def rows(self, slots: Ints, width: int, size: int, offsets: Ints) -> Ints:
+        """[..., G, size] bids from around each slot [G], others at each offset [..., 1]; from all
+        day if there are fewer."""
         first = np.searchsorted(self.slot, slots - width)
         last = np.searchsorted(self.slot, slots + width + 1)
         is_few = (last - first < size) & (not self.is_known)
         first, last = np.where(is_few, 0, first), np.where(is_few, len(self.slot), last)
-        chosen: Ints = first[:, None] + kronecker_sample(last - first, size, slots + turns)
+        chosen: Ints = first[:, None] + kronecker_sample(last - first, size, slots + offsets)
         return chosen
 
 
@@ -121,11 +121,11 @@ def value_statistics(columns: TaskColumns) -> ValueStatistics:
     )
 
 
-def kronecker_sample(counts: Ints, size: int, turns: Ints) -> Ints:
-    """[..., G, size] indices of `size` of counts [G] of things, evenly spaced, others at each turn
-    [..., G]."""
-    offsets = (turns * GOLDEN) % 1.0
-    picked = np.floor((np.arange(size) + offsets[..., None]) * (counts / size)[:, None])
+def kronecker_sample(counts: Ints, size: int, offsets: Ints) -> Ints:
+    """[..., G, size] indices of `size` of counts [G] of things, evenly spaced, others at each
+    offset [..., G]."""
+    phase = (offsets * GOLDEN) % 1.0
+    picked = np.floor((np.arange(size) + phase[..., None]) * (counts / size)[:, None])
     indices: Ints = np.minimum(picked.astype(np.int64), counts[:, None] - 1)
     return indices
 
@@ -139,10 +139,10 @@ def _daily_curve(days: Sequence[DayRecord], params: LearnedParams) -> Floats:
     if len(days) == 1 or not is_whole or num_slots <= 2 * params.harmonics:
         return np.full(num_slots, mean)
     counts = np.array([day.counts for day in days], dtype=np.float64)
-    turn = np.outer(np.arange(num_slots), np.arange(1, params.harmonics + 1)) * (
+    angle = np.outer(np.arange(num_slots), np.arange(1, params.harmonics + 1)) * (
         2 * np.pi / num_slots
     )
-    waves = np.hstack((np.cos(turn), np.sin(turn)))
+    waves = np.hstack((np.cos(angle), np.sin(angle)))
     by_day = counts @ waves @ waves.T * (2 / num_slots)
     fitted = by_day.mean(axis=0)
     by_chance = by_day.var(axis=0, ddof=1).mean() / len(days)

@@ -5,10 +5,10 @@ In scenario s the number of bids expected h slots ahead is
 m_h the profile's rate times the recent level, or the recent mean rate where there is no profile;
 r_s,h a stretch of the ratios of counts to rates in earlier days (on a first day: in recent slots),
 another stretch in each scenario; and e by how much the current slot exceeds its rate. A share
-fresh * exp(-h / fading) of them is sampled from recent bids, the rest from the profile's around
-that time of the day, with values scaled as recent ones are. Level and scale are ratios of recent
-bids to the profile, shrunk towards 1 by how uncertain they are: a normal prior on the logarithm,
-and the noise that the dispersion implies.
+recent_share * exp(-h / share_decay) of them is sampled from recent bids, the rest from the
+profile's around that time of the day, with values scaled as recent ones are. Level and
+scale are ratios of recent bids to the profile, shrunk towards 1 by how uncertain they are: a normal
+prior on the logarithm, and the noise that the dispersion implies.
 """
 
 import math
@@ -30,9 +30,9 @@ from auctune.auction.pricing.demand_profile import (
 from auctune.auction.pricing.learned_params import ForecastParams, LearnedParams
 from auctune.numerics.arrays import FIT, Floats, Ints
 
-# Turns of the golden ratio so far apart that no two scenarios share them, nor two slots of today:
+# Of the offsets of samples: so far apart that no two scenarios share them, nor two slots of today:
 # with the same samples all day, one slot's error would stay, and tight deadlines cannot avoid it.
-_OTHER, _AGAIN = 1000, 37
+_SCENARIO_STRIDE, _SLOT_STRIDE = 1000, 37
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def forecast(
     samples = _profile_sample(profile, now, paths.shape[1], params)
     parts = [_Part(_scaled(profile.columns, _scale(profile, now, constants.prior)), samples, paths)]
     if now.recent.columns.num_tasks:
-        share = constants.fresh * np.exp(-ahead / params.fading)
+        share = constants.recent_share * np.exp(-ahead / params.share_decay)
         samples = _recent_sample(now, num_slots, params.recent_samples, params)
         parts = [
             parts[0]._replace(expected=(1 - share) * paths),
@@ -141,8 +141,8 @@ def _paths(
     excess = total / max(float(rate[0]), 1e-9)
     # Stretches that begin at other slots each time, evenly spaced: every slot of the past is heard.
     offset = (now.slot * GOLDEN) % 1.0
-    turns = np.arange(params.scenarios)
-    starts = ((turns + offset) * num_past / params.scenarios).astype(np.int64) + now.slot
+    scenario = np.arange(params.scenarios)
+    starts = ((scenario + offset) * num_past / params.scenarios).astype(np.int64) + now.slot
     stretches = ratios[(starts[:, None] + ahead) % num_past]
     paths: Floats = rate * ((1 - kept) * stretches + kept * excess)
     paths[:, 0] = max(0.0, total - now.num_seen)
@@ -219,14 +219,14 @@ def _profile_sample(
     profile: DemandProfile, now: ForecastState, num_slots: int, params: ForecastParams
 ) -> Ints:
     slots = now.of_day(_moments(num_slots, params), len(profile.rate))
-    turns = _OTHER * np.arange(params.scenarios)[:, None] + _AGAIN * now.slot
-    return profile.rows(slots, params.width, params.samples, turns)
+    offsets = _SCENARIO_STRIDE * np.arange(params.scenarios)[:, None] + _SLOT_STRIDE * now.slot
+    return profile.rows(slots, params.width, params.samples, offsets)
 
 
 def _recent_sample(now: ForecastState, num_slots: int, size: int, params: ForecastParams) -> Ints:
     num_moments = len(_moments(num_slots, params))
-    turns = _OTHER * np.arange(params.scenarios)[:, None] + np.arange(num_moments)
-    return kronecker_sample(np.full(num_moments, now.recent.columns.num_tasks), size, turns)
+    offsets = _SCENARIO_STRIDE * np.arange(params.scenarios)[:, None] + np.arange(num_moments)
+    return kronecker_sample(np.full(num_moments, now.recent.columns.num_tasks), size, offsets)
 
 
 def _moments(num_slots: int, params: ForecastParams) -> Ints:

@@ -98,7 +98,7 @@ class LearnedPricing(Pricing):
         self._profile = known_profile(day)
         if self._profile is not None:
             self._unit = self._profile.values.median_bid
-        self._params = replace(self._params, constants=replace(self._constants, fresh=0.0))
+        self._params = replace(self._params, constants=replace(self._constants, recent_share=0.0))
         if which:
             # Two scenarios, both of half of all bids or more: few slots bring more than 100.
             self._params = replace(self._params, width=0, scenarios=2, samples=50)

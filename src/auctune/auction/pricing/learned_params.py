@@ -19,9 +19,9 @@ class LearnedParams:
             bids at one in four minutes, short enough to follow a day.
         half_life_hours: after which a slot says half as much of today's level: two thirds of
             `recent_hours`, so that the level is estimated from a few hundred bids.
-        fresh: share of the current slot's bids sampled from recent ones: neither source is trusted
-            alone.
-        fading_hours: after which that share has fallen to 1/e: what is common this hour has
+        recent_share: of the current slot's bids, sampled from recent ones: neither source is
+            trusted alone.
+        share_decay_hours: after which that share has fallen to 1/e: what is common this hour has
             little to do with the evening.
         same_time_hours: to each side that count as the same time of day: wide enough for a
             hundred bids, narrower than what varies by daylight.
@@ -63,8 +63,8 @@ class LearnedParams:
 
     recent_hours: float = 6.0
     half_life_hours: float = 4.0
-    fresh: float = 0.5
-    fading_hours: float = 3.0
+    recent_share: float = 0.5
+    share_decay_hours: float = 3.0
     same_time_hours: float = 2.0
     scenarios: tuple[int, int] = (8, 6)
     samples: tuple[int, int] = (5, 4)
@@ -118,7 +118,7 @@ class LearnedParams:
         return ForecastParams(
             recent=recent,
             half_life=self.half_life_hours * hour,
-            fading=self.fading_hours * hour,
+            share_decay=self.share_decay_hours * hour,
             # Whole slots of what is recent, so that logs of before replay for slots of any length.
             width=max(1, int(recent * self.same_time_hours // self.recent_hours)),
             scenarios=self.scenarios[by_types],
@@ -136,7 +136,7 @@ class ForecastParams:
     Attributes:
         recent: number of slots that count as recent.
         half_life: slots; of the weight with which the past tells today's level.
-        fading: slots; how fast the share of recent bids falls.
+        share_decay: slots, after which the share of recent bids has fallen to 1/e.
         width: slots to each side that count as the same time of the day.
         scenarios: how many.
         samples: bids that stand for `grid` slots, other ones in each scenario.
@@ -147,7 +147,7 @@ class ForecastParams:
 
     recent: int
     half_life: float
-    fading: float
+    share_decay: float
     width: int
     scenarios: int
     samples: int

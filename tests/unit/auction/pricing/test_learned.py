@@ -35,7 +35,7 @@ from auctune.sim.workloads.synthetic import SyntheticParams, make_instance
 
 SMALL = make_instance(SyntheticParams(nodes={"a100": 4}, rate=8.0, seed=5))
 FORECAST = LearnedParams().in_slots(600.0, 144, 1)
-NOTHING_FRESH = LearnedParams(fresh=0.0)
+NOTHING_RECENT = LearnedParams(recent_share=0.0)
 
 
 def history_with(counts: np.ndarray, now: int | None = None) -> DemandHistory:
@@ -404,7 +404,7 @@ def test_who_knows_a_day_expects_its_counts_whatever_came_before() -> None:
         records = history_with(counts, slot - 1)
         records.begin(slot)
         now = ForecastState(slot, records.recent())
-        found = forecast(known, now, 144 - slot, replace(FORECAST, constants=NOTHING_FRESH))
+        found = forecast(known, now, 144 - slot, replace(FORECAST, constants=NOTHING_RECENT))
         assert found is not None
         assert found.total == counts[slot]
         scenarios = found.scenarios
