@@ -80,7 +80,8 @@ def test_search_is_exact_with_six_types_and_many_cells_of_each(aggregate: str) -
 
 
 @pytest.mark.parametrize("num_types", [1, 2])
-def test_prices_that_differ_by_rounding_tie(num_types: int) -> None:
+@pytest.mark.parametrize("aggregate", ["max", "sum"])
+def test_prices_that_differ_by_rounding_tie(aggregate: str, num_types: int) -> None:
     rng = np.random.default_rng([3, num_types])
     found = []
     for _ in range(times(150)):
@@ -95,7 +96,7 @@ def test_prices_that_differ_by_rounding_tie(num_types: int) -> None:
             for prices in (lam, phi)
         )
         task = replace(task, arrival=0, deadline=3)
-        found.append(assert_exact(ledger, task, lam, phi, "sum", masked=True))
+        found.append(assert_exact(ledger, task, lam, phi, aggregate, masked=True))
     assert sum(found) > 0.4 * len(found)
 
 

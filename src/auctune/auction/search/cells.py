@@ -105,7 +105,8 @@ def lowest_node(
 ) -> int:
     """Return the first node of type k that costs least in slot t, under the thresholds.
 
-    With `max`, all nodes within the thresholds cost the same, dominated ones too.
+    With `max`, all nodes within the thresholds cost the same, dominated ones too, and those beyond
+    them by rounding.
     """
     capacity, usage = cells.capacity, cells.usage
     samples, memory_gb = request.throughput[k], request.memory_gb
@@ -114,7 +115,7 @@ def lowest_node(
         n = capacity.nodes_of[i]
         lam = cells.lam[t, n]
         phi = cells.phi[t, n] if memory_gb > 0.0 else 0.0
-        if lam > reach.lam or phi > reach.phi:
+        if lam > reach.lam * (1.0 + TIE) or phi > reach.phi * (1.0 + TIE):
             continue
         price = lam * samples + phi * memory_gb
         if price * (1.0 + TIE) >= least:
