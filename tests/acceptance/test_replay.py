@@ -57,7 +57,7 @@ def verify(events: list[ZoneEvent], made: MadeUpZone, first_slot: int = 0) -> Ve
 
 @pytest.mark.slow
 def test_the_same_mechanism_decides_identically() -> None:
-    decisions = lessons = plans = taken = 0
+    decisions = updates = plans = taken = 0
     changes: set[str] = set()
     # Few pauses are followed by a resume that finds slots; these have some.
     for seed in range(6, 11):
@@ -66,14 +66,14 @@ def test_the_same_mechanism_decides_identically() -> None:
         assert verified.differences == ()
         decided = [event for event in events if event.type == EventType.DECIDED]
         assert verified.counts["decisions"] == len(decided)
-        decisions, lessons = decisions + len(decided), lessons + verified.counts["lessons"]
+        decisions, updates = decisions + len(decided), updates + verified.counts["price_updates"]
         plans += verified.counts["plans"]
         changes |= PLAN_CHANGES & {event.type for event in events}
         taken += sum(event.body["line"] is not None for event in decided)
         assert any(event.type == AuctionEventType.NODE_LOST for event in events)
     assert changes == PLAN_CHANGES
     assert decisions > 200
-    assert min(lessons, plans, taken) > 10
+    assert min(updates, plans, taken) > 10
 
 
 def test_it_does_so_from_the_middle_of_a_log() -> None:
@@ -109,9 +109,9 @@ def test_changed_missing_and_additional_price_updates_are_found() -> None:
     first, second = (events[n] for n in updates[:2])
     # Once a slot has begun, the update at its start is owed, even where the log ends.
     owed = max(n for n in updates if events[n - 1].type == EventType.SLOT_STARTED)
-    lesson = replace(first, body=first.body | {"lesson": second.body["lesson"]})
+    update = replace(first, body=first.body | {"update": second.body["update"]})
     for log, what in (
-        ([lesson if one is first else one for one in events], "prices.updated: "),
+        ([update if one is first else one for one in events], "prices.updated: "),
         ([one for one in events if one is not first], "prices.updated"),
         (events[:owed], "prices.updated"),
         ([*events[: updates[0] + 1], *events[updates[0] :]], "prices.updated"),

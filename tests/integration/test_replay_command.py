@@ -108,7 +108,7 @@ def test_all_comes_out_as_it_was(served: Served, replay: Replay) -> None:
     assert f"identical under pdftsp: {decided:,} decisions" in out
     found = figures(replay("--json"))
     assert (found["identical"], found["num_decisions"]) == (True, decided)
-    assert found["num_lessons"] > 5
+    assert found["num_price_updates"] > 5
     assert found["num_plans"] > 0
     assert figures(replay("--zone", "second", "--json"))["num_decisions"] == num_decided(
         served, "second"

@@ -25,7 +25,7 @@ def assert_previews_hold(silent: Admission, asked: Admission, tasks: list[Task])
     """The number of admissions."""
     admitted = 0
     for index, task in enumerate(tasks):
-        # Before the slot's lesson, or after it.
+        # Before the slot's price update, or after it.
         if index % 2:
             asked.advance(task.arrival)
         for other in tasks[index : index + 2]:

@@ -39,7 +39,7 @@ from support.windows import in_window
 
 
 def assert_rebuilt(make: Make, cluster: Cluster, tasks: list[Task], seed: int) -> int:
-    """Half of the bids are recorded, the rest go to both; the number of lessons in the record."""
+    """Half of the bids are recorded, the rest go to both; the number of updates in the record."""
     half = len(tasks) // 2
     recorder = Recorder(make(cluster), cluster)
     nodes = [node.id for node in cluster.nodes]
@@ -52,12 +52,12 @@ def assert_rebuilt(make: Make, cluster: Cluster, tasks: list[Task], seed: int) -
 @pytest.mark.parametrize("name", rotated(MECHANISMS))
 def test_a_rebuilt_mechanism_goes_on_identically_on_crowded_markets(name: str) -> None:
     rng = np.random.default_rng(7)
-    lessons = 0
+    updates = 0
     for seed in range(times(12)):
         market = random_market(rng, num_tasks=40)
-        lessons += assert_rebuilt(MECHANISMS[name], market.cluster, list(market.tasks), seed)
+        updates += assert_rebuilt(MECHANISMS[name], market.cluster, list(market.tasks), seed)
     # Ranges that are set and prices of the paper learn nothing, nor do baselines.
-    assert (lessons > 3) == ("learned" in name or "revealed" in name)
+    assert (updates > 3) == ("learned" in name or "revealed" in name)
 
 
 @pytest.mark.parametrize("make", rotated(MECHANISMS).values(), ids=rotated(MECHANISMS))
@@ -71,7 +71,7 @@ def test_a_rebuilt_mechanism_goes_on_identically_on_degenerate_markets(
 
 @pytest.mark.parametrize("name", rotated(ENDLESS))
 def test_a_rebuilt_mechanism_goes_on_identically_for_days_without_an_end(name: str) -> None:
-    lessons = 0
+    updates = 0
     for seed in range(times(4)):
         market = days_of_six_slots(seed)
         tasks = [in_window(task) for task in market.tasks]
@@ -81,8 +81,8 @@ def test_a_rebuilt_mechanism_goes_on_identically_for_days_without_an_end(name: s
         play_day(recorder, tasks[:half], nodes, np.random.default_rng(seed))
         second = rebuilt(ENDLESS[name](market, seed), recorder.events)
         assert_alike(recorder.mechanism, second, tasks[half:])
-        lessons += sum(isinstance(event, PricesLearned) for event in recorder.events)
-    assert (lessons > 5) == ("learned" in name or "revealed" in name)
+        updates += sum(isinstance(event, PricesLearned) for event in recorder.events)
+    assert (updates > 5) == ("learned" in name or "revealed" in name)
 
 
 def test_a_record_is_applied_without_learning_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_a_bid_that_is_refused_begins_no_slot(name: str) -> None:
     assert write_snapshot(mechanism.save()) == before
 
 
-def test_a_record_that_ends_with_a_lesson_is_not_taught_it_again() -> None:
+def test_a_record_that_ends_with_an_update_is_not_given_it_again() -> None:
     market = random_market(np.random.default_rng(5), num_tasks=60)
     half = len(market.tasks) // 2
     slot = market.tasks[half].arrival
@@ -163,7 +163,7 @@ def test_a_record_that_ends_with_a_lesson_is_not_taught_it_again() -> None:
         assert_alike(recorder.mechanism, second, later)
 
 
-def test_who_calls_advance_first_has_all_lessons_on_record() -> None:
+def test_who_calls_advance_first_has_all_updates_on_record() -> None:
     market = random_market(np.random.default_rng(4), num_tasks=60)
     mechanism = MECHANISMS["critical-masked-sum-learned"](market.cluster)
     for task in market.tasks:

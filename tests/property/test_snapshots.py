@@ -111,14 +111,14 @@ def test_a_snapshot_that_sold_more_than_nodes_hold_is_refused(resource: str) -> 
 
 LEARNED_MARKET = days_of_six_slots(35)
 DAMAGES: Mapping[str, tuple[tuple[str | int, ...], Any]] = {
-    "nodes": (("book", "nodes"), ["others"]),
-    "no use": (("book", "compute"), np.zeros((1, 1))),
-    "use that is no array": (("book", "tasks"), "none"),
-    "a horizon beside": (("book", "first"), None),
+    "nodes": (("ledger", "nodes"), ["others"]),
+    "no use": (("ledger", "compute"), np.zeros((1, 1))),
+    "use that is no array": (("ledger", "tasks"), "none"),
+    "a horizon beside": (("ledger", "first"), None),
     "no prices": (("pricing", "lam"), np.zeros((6, 6))),
     "prices of one slot": (("pricing", "phi"), np.zeros((8, 1, 1))),
-    "counts of another day": (("pricing", "diary", "counts"), np.zeros(3, dtype=np.int64)),
-    "a chunk too few": (("pricing", "diary", "slots"), []),
+    "counts of another day": (("pricing", "history", "counts"), np.zeros(3, dtype=np.int64)),
+    "a chunk too few": (("pricing", "history", "slots"), []),
     "a day without slots": (("pricing", "days", 0, "slot"), np.zeros(0, dtype=np.int64)),
     "a day of another length": (("pricing", "days", 0, "counts"), np.zeros(3, dtype=np.int64)),
     "bids of other types": (("pricing", "days", 0, "columns", "throughput"), np.zeros((1, 9))),

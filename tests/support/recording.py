@@ -135,16 +135,16 @@ def assert_same_state(first: MarketState, second: MarketState) -> None:
 
 
 def assert_alike(first: Admission, second: Admission, tasks: Sequence[Task]) -> int:
-    """Two mechanisms go on alike, to the last bit; the number of lessons on the way."""
+    """Two mechanisms go on alike, to the last bit; the number of updates on the way."""
     assert_same_state(first.state(), second.state())
-    lessons = 0
+    updates = 0
     for task in tasks:
         events = first.advance(task.arrival)
         assert [type(event) for event in events] == [
             type(event) for event in second.advance(task.arrival)
         ]
-        lessons += len(events)
+        updates += len(events)
         assert first.quote(task, task.arrival) == second.quote(task, task.arrival)
         assert first.offer(task, task.arrival) == second.offer(task, task.arrival)
         assert_same_state(first.state(), second.state())
-    return lessons
+    return updates

@@ -134,7 +134,7 @@ class CellMarket(ABC):
 
     def save(self) -> Saved:
         """Return a snapshot of all state."""
-        return {**self._identity(), "now": self._now, "book": self.ledger.save()}
+        return {**self._identity(), "now": self._now, "ledger": self.ledger.save()}
 
     def load(self, saved: Saved) -> None:
         """Restore a snapshot of a mechanism with the same cluster and options.
@@ -148,7 +148,7 @@ class CellMarket(ABC):
         identity = self._identity()
         if any(saved.get(name) != value for name, value in identity.items()):
             raise InputError("snapshot", "is of another mechanism", f"one of {identity}")
-        self.ledger.load(saved["book"])
+        self.ledger.load(saved["ledger"])
         self._now = saved["now"]
 
     @abstractmethod

@@ -146,7 +146,7 @@ class Pdftsp(PricedMarket):
 
     def apply(self, event: Event) -> None:
         if isinstance(event, PricesLearned):
-            self.pricing.apply_update(event.now, event.lesson)
+            self.pricing.apply_update(event.now, event.update)
             self._last_update = event.now
             return
         super().apply(event)
@@ -157,7 +157,7 @@ class Pdftsp(PricedMarket):
     def save(self) -> Saved:
         return {
             **super().save(),
-            "taught": self._last_update,
+            "last_update": self._last_update,
             "pricing": self.pricing.save(),
             "evidence": self._evidence.save(),
         }
@@ -166,7 +166,7 @@ class Pdftsp(PricedMarket):
         super()._load(saved)
         self.pricing.load(saved["pricing"])
         self._evidence.load(saved["evidence"])
-        self._last_update = saved["taught"]
+        self._last_update = saved["last_update"]
 
     def _identity(self) -> dict[str, Any]:
         params = asdict(self.params)

@@ -28,7 +28,7 @@ Figures = dict[str, Any]
 
 # The rest are in the figures.
 _MAX_SHOWN = 20
-_NOUNS = {"lessons": "price updates", "plans": "new plans"}
+_NOUNS = {"price_updates": "price updates", "plans": "new plans"}
 
 
 def replay(

@@ -66,16 +66,16 @@ class SlotAdvanced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricesLearned:
-    """Prices moved in slot `now` by what earlier bids taught, at its beginning or within it.
+    """Prices moved in slot `now` by what earlier bids revealed, at its beginning or within it.
 
     Attributes:
         now: the slot.
-        lesson: what the mechanism learned, in its own terms: all that prices and later lessons
+        update: what the mechanism learned, in its own terms: all that prices and later updates
             follow from beside the bids, so that nothing is learned again on replay.
     """
 
     now: int
-    lesson: Mapping[str, "NDArray[Any]"]
+    update: Mapping[str, "NDArray[Any]"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Admission(Protocol):
         ...
 
     def advance(self, now: int) -> tuple[Event, ...]:
-        """Slot `now` begins, or goes on: what earlier bids taught is taken over.
+        """Slot `now` begins, or goes on: what earlier bids revealed is taken over.
 
         Learning happens here, so that it can be timed apart from decisions and put on record:
         call it once a slot and before each bid. `offer` and `take` do so by themselves where

@@ -298,7 +298,7 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
         rolls: as of `window_rolls`.
     """
 
-    counted = ("decisions", "lessons", "plans")
+    count_names = ("decisions", "price_updates", "plans")
 
     def __init__(self, model: AuctionModel, *, rolls: bool = True) -> None:
         super().__init__(model)
@@ -313,7 +313,7 @@ class AuctionVerifier(LogVerifier[AuctionState, Admission]):
             yield "decisions"
         elif event.type == AuctionEventType.PRICES_UPDATED:
             if event.version >= _SAME_ON_ALL_PROCESSORS:
-                yield "lessons"
+                yield "price_updates"
         elif event.body.get("plan") is not None:
             yield "plans"
 
@@ -419,9 +419,9 @@ def _diff_prices(recorded: PricesLearned, found: PricesLearned) -> Iterator[Diff
     slot = f"slot {recorded.now}"
     if found.now != recorded.now:
         yield Difference("prices.updated: slot", slot, recorded.now, found.now)
-    for name in sorted(found.lesson.keys() | recorded.lesson.keys()):
+    for name in sorted(found.update.keys() | recorded.update.keys()):
         what = f"prices.updated: {name}"
-        old, new = recorded.lesson.get(name, _NO_PRICES), found.lesson.get(name, _NO_PRICES)
+        old, new = recorded.update.get(name, _NO_PRICES), found.update.get(name, _NO_PRICES)
         if new.shape != old.shape:
             yield Difference(what, slot, f"shape {old.shape}", f"shape {new.shape}")
         elif num_other := np.count_nonzero(~np.isclose(old, new, _ROUNDING, 0, equal_nan=True)):

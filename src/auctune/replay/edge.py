@@ -29,7 +29,7 @@ from auctune.sim.comparison import Entry
 class EdgeVerifier(LogVerifier[EdgeState, Eris]):
     """Verifies an edge zone's log: answers, accepted lines and new plans, by Eris."""
 
-    counted = ("decisions", "payments")
+    count_names = ("decisions", "payments")
 
     def __init__(self, opened: Body) -> None:
         super().__init__(empty_model(opened))

@@ -177,7 +177,7 @@ class SpotVerifier(LogVerifier[SpotState, None]):
 class RunVerifier(SpotVerifier):
     """Verifies the log of a run: its policy's answers, and payments at prices of the market."""
 
-    counted = ("decisions", "allocations")
+    count_names = ("decisions", "allocations")
 
     def __init__(self, market: LoopedTrace, clock: SlotClock) -> None:
         super().__init__(market, clock)

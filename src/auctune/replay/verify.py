@@ -57,7 +57,7 @@ M = TypeVar("M")
 class LogVerifier(ABC, Generic[S, M]):
     """Verifies the log of one zone; a subclass knows the events of its kind of zone."""
 
-    counted: ClassVar[tuple[str, ...]] = ("decisions", "charges")
+    count_names: ClassVar[tuple[str, ...]] = ("decisions", "charges")
     """Names of what is counted; see `counts_of`."""
 
     rules: ClassVar[Mapping[str, Rule]] = {}
@@ -77,7 +77,7 @@ class LogVerifier(ABC, Generic[S, M]):
         """
 
     def counts_of(self, event: ZoneEvent) -> Iterator[str]:
-        """Yield the names in `counted` under which an event counts."""
+        """Yield the names in `count_names` under which an event counts."""
         if event.type == EventType.DECIDED:
             yield "decisions"
         elif event.type == EventType.METERED:
@@ -152,7 +152,7 @@ class LogVerifier(ABC, Generic[S, M]):
                 on_decision()
         self.differences += self.missing()
         return VerificationResult(
-            {name: counts[name] for name in self.counted}, tuple(self.differences)
+            {name: counts[name] for name in self.count_names}, tuple(self.differences)
         )
 
     def _verify(self, event: ZoneEvent) -> None:

@@ -34,7 +34,7 @@ class ValueStatistics(NamedTuple):
 
 @dataclass(frozen=True)
 class DemandProfile:
-    """What earlier days taught.
+    """What earlier days say of a day.
 
     Attributes:
         columns: of the bids kept, by slot of the day.

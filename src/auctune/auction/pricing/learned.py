@@ -149,11 +149,11 @@ class LearnedPricing(Pricing):
         rows = self._ledger.horizon.rows
         return {
             "enough": self._enough,
-            "taught": self._last_update,
+            "last_update": self._last_update,
             "unit": self._unit,
             "lam": self._lam[:, rows].copy(),
             "phi": self._phi[:, rows].copy(),
-            "diary": self._history.save(),
+            "history": self._history.save(),
             "days": [save_day(day) for day in self._days],
         }
 
@@ -166,8 +166,8 @@ class LearnedPricing(Pricing):
                 raise InputError(f"snapshot.{name}", "has prices below 0", "prices >= 0")
         enough, unit = (float(read_finite(saved, name)) for name in ("enough", "unit"))
         days = [load_day(day, self._num_day, shape[2]) for day in saved["days"]]
-        last_update = saved["taught"]
-        self._history.load(saved["diary"])
+        last_update = saved["last_update"]
+        self._history.load(saved["history"])
         # All of it can be read: from here on nothing fails.
         self._enough, self._unit, self._last_update = enough, unit, last_update
         self._lam[:, rows], self._phi[:, rows] = read["lam"], read["phi"]

@@ -110,6 +110,10 @@ def _largest_price_of_exponential(body: Record) -> Record:
     return {**body, "settings": {**settings, "aggregate": "max"}}
 
 
+def _update_called_lesson(body: Record) -> Record:
+    return {"update" if name == "lesson" else name: value for name, value in body.items()}
+
+
 # Settings that say `pricing=exponential` by themselves.
 _RANGES = {"compute_low", "compute_high", "memory_low", "memory_high"}
 
@@ -129,6 +133,7 @@ EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     15: {
         EventType.DECIDED: _estimate_of_first_rule,
         EventType.ZONE_CREATED: _largest_price_of_exponential,
+        "prices.updated": _update_called_lesson,
     },
 }
 """By version, and by the type of events whose body changed: from that version to the next."""

@@ -22,7 +22,7 @@ from auctune.service.storage.tables import snapshots
 
 KEPT = 3
 """Snapshots of a zone that are kept."""
-SNAPSHOT_VERSION = 10
+SNAPSHOT_VERSION = 11
 """Version of the states in snapshots: raised with any change of a state or of its reducers."""
 
 _JOB = re.compile(JOB_ID)
@@ -55,13 +55,30 @@ def _with_methods(value: Any) -> Any:
     return [_with_methods(one) for one in value] if isinstance(value, list) else value
 
 
+def _state_with_ledger(state: Record) -> Record:
+    # Only where names stand that users did not choose.
+    names = {"book": "ledger", "taught": "last_update", "diary": "history"}
+
+    def renamed(record: Record) -> Record:
+        return {names.get(name, name): value for name, value in record.items()}
+
+    if state.get("mechanism") is None:
+        return state
+    mechanism = renamed(state["mechanism"])
+    if "pricing" in mechanism:
+        mechanism["pricing"] = renamed(mechanism["pricing"])
+    return {**state, "mechanism": mechanism}
+
+
 SNAPSHOT_UPCASTS: Mapping[int, Upcast] = {
     7: _state_without_fractions,
     8: _state_without_squares,
     9: _state_with_methods,
+    10: _state_with_ledger,
 }
-"""By version: from the state in a snapshot of that version to the next. A snapshot of a version
-that no chain of steps leads from is skipped, and the log is folded: the other way to change states.
+"""By version: from the state in a snapshot of that version to the next, with what its mechanism
+saved as `mechanism`. A snapshot of a version that no chain of steps leads from is skipped, and the
+log is folded: the other way to change states.
 """
 
 

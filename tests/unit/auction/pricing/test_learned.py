@@ -175,8 +175,8 @@ def learned(history: tuple[tuple[Task, ...], ...] = ()) -> tuple[Pdftsp, Learned
 
 @pytest.mark.slow
 @pytest.mark.parametrize("num_before", [1, 30])
-def test_what_a_bid_is_moves_no_price_but_by_the_next_lesson(num_before: int) -> None:
-    """Also where that bid is the one that makes a lesson due: it is priced before."""
+def test_what_a_bid_is_moves_no_price_but_by_the_next_update(num_before: int) -> None:
+    """Also where that bid is the one that makes an update due: it is priced before."""
     others = [replace(t, id=f"o{i}", arrival=0) for i, t in enumerate(SMALL.tasks[:num_before])]
     last = replace(SMALL.tasks[40], id="last", arrival=0)
     prices = []
@@ -221,7 +221,7 @@ def test_bids_of_zero_teach_nothing_and_break_nothing() -> None:
     assert not pricing.lam.any()
 
 
-def lessons_of(mechanism: Pdftsp, tasks: Sequence[Task], now: int) -> int:
+def updates_of(mechanism: Pdftsp, tasks: Sequence[Task], now: int) -> int:
     """How often prices are learned while these bids come in one slot."""
     count = 0
     for task in tasks:
@@ -233,8 +233,8 @@ def lessons_of(mechanism: Pdftsp, tasks: Sequence[Task], now: int) -> int:
 def test_a_first_slot_is_learned_from_a_few_times_however_many_bids_it_brings() -> None:
     mechanism, pricing = learned()
     crowd = [replace(t, id=f"c{i}", arrival=0) for i, t in enumerate(SMALL.tasks[:300])]
-    # From 8 bids on, each lesson expects half as many more.
-    assert 5 <= lessons_of(mechanism, crowd, 0) <= 1 + np.log(300 / 8) / np.log(1.4)
+    # From 8 bids on, each update expects half as many more.
+    assert 5 <= updates_of(mechanism, crowd, 0) <= 1 + np.log(300 / 8) / np.log(1.4)
     assert pricing.lam[1:30].max() > 0
 
 
@@ -323,7 +323,7 @@ def test_what_is_kept_of_a_crowded_slot_is_of_all_its_bids_alike() -> None:
     assert recent.columns.bid.max() > 1800
 
 
-def test_a_diary_goes_on_where_a_saved_one_was() -> None:
+def test_a_history_goes_on_where_a_saved_one_was() -> None:
     one, other = (DemandHistory(SMALL.cluster, 12, 5) for _ in range(2))
     for number, task in enumerate(SMALL.in_order()[:400]):
         if number == 250:
@@ -365,7 +365,7 @@ def test_worth_is_of_bids_above_zero() -> None:
         ("lam", lambda saved: {"lam": saved["lam"].astype(str)}),
         ("unit", lambda _: {"unit": float("inf")}),
         ("enough", lambda _: {"enough": np.zeros(2)}),
-        ("counts", lambda saved: {"diary": {**saved["diary"], "counts": np.zeros(3)}}),
+        ("counts", lambda saved: {"history": {**saved["history"], "counts": np.zeros(3)}}),
         ("counts", lambda saved: {"days": [{**saved["days"][0], "counts": np.zeros(3)}]}),
         ("bid", lambda saved: {"days": [with_columns(saved["days"][0], "bid", np.inf)]}),
         ("first_quote", lambda saved: {"days": [with_columns(saved["days"][0], "first_quote", 9)]}),

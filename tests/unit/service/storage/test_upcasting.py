@@ -134,3 +134,19 @@ def test_states_of_earlier_snapshots_are_read_and_unknown_ones_are_skipped() -> 
     for version in (None, 6, SNAPSHOT_VERSION + 1):
         with pytest.raises(ValueError, match=f"snapshot of version {version}, expected"):
             upcast_snapshot({"version": version, "seq": 3})
+
+
+def test_price_updates_and_mechanisms_of_earlier_versions_have_their_words_of_today() -> None:
+    assert upcast_event(15, "prices.updated", b'{"slot":2,"lesson":{"lam":[1]}}') == (
+        b'{"slot":2,"update":{"lam":[1]}}'
+    )
+    # Names that users chose stay.
+    state = {"users": {"book": 1}}
+    before = {"book": {"nodes": ["a"]}, "taught": 3, "pricing": {"taught": 3, "diary": {"now": 3}}}
+    now = {
+        "ledger": {"nodes": ["a"]},
+        "last_update": 3,
+        "pricing": {"last_update": 3, "history": {"now": 3}},
+    }
+    read = upcast_snapshot({"version": 10, **state, "mechanism": before})
+    assert read == {**state, "mechanism": now}

@@ -27,7 +27,7 @@ STATES: dict[str, type[ZoneState[Any]]] = {
 def changes(recorded: dict[str, Any], again: dict[str, Any]) -> list[str]:
     """Differences, but for optional fields that the recorded event is too old to have."""
     # How arrays are compressed depends on the machine.
-    found = differences(recorded | {"lesson": None}, again | {"lesson": None})
+    found = differences(recorded | {"update": None}, again | {"update": None})
     # A job that was refused before it was decided on was recorded without its results, of which
     # it has none.
     optional = (": not expected, found null", "['files']: not expected, found []")

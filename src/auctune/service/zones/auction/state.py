@@ -213,7 +213,7 @@ class PricesUpdated(EventData):
     type = AuctionEventType.PRICES_UPDATED
 
     slot: int
-    lesson: dict[str, Array]
+    update: dict[str, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,7 +446,7 @@ class AuctionState(SlotJobState[AuctionJob]):
                 costs = {name: tuple(row) for name, row in data.energy_cost.items()}
                 yield SlotAdvanced(data.slot, costs)
             case PricesUpdated():
-                yield PricesLearned(data.slot, data.lesson)
+                yield PricesLearned(data.slot, data.update)
             case AuctionDecided():
                 yield Offered(data.task, data.decision, event.slot)
             case CellsReleased() | CellsReplanned() | AuctionPaused() | AuctionResumed():
@@ -613,4 +613,4 @@ def mechanism_event_data(event: Event) -> AuctionSlotStarted | PricesUpdated:
         energy = {name: list(costs) for name, costs in event.energy_cost.items()}
         return AuctionSlotStarted(slot=event.now, energy_cost=energy)
     assert isinstance(event, PricesLearned)
-    return PricesUpdated(slot=event.now, lesson=dict(event.lesson))
+    return PricesUpdated(slot=event.now, update=dict(event.update))

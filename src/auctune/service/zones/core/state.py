@@ -283,10 +283,12 @@ class ZoneModel(Generic[S, M]):
             ValueError: if it cannot be read, or another release wrote it.
         """
         saved = read_snapshot(body)
-        record = upcast_snapshot(orjson.loads(saved["state"].tobytes()))
+        record = orjson.loads(saved["state"].tobytes())
+        record = upcast_snapshot({**record, "mechanism": saved.get("mechanism")})
+        of_mechanism = record.pop("mechanism")
         mechanism: Any = self.mechanism
         if mechanism is not None:
-            mechanism.load(saved["mechanism"])
+            mechanism.load(of_mechanism)
         try:
             self.state = adapter(type(self.state)).validate_python(record)
         except ValidationError as error:
