@@ -179,8 +179,8 @@ ifdef JOB_LOGS
 endif
 ifdef SPOT_DATA
 	$(SPOT) --only fig02_market,fig03_forecasts,fig05_deadlines,fig06_overhead,fig07_availability
-	$(SPOT) --only fig08_prices,fig09_convergence,fig10_drift,ranges,paper_margins,theorem1
-	$(SPOT) --only progress_line --jobs 200
+	$(SPOT) --only fig08_prices,fig09_convergence,fig10_drift,ranges
+	$(SPOT) --only progress_line,paper_margins,theorem1
 	$(SPOT) --only cant_be_late,job_lengths --jobs 40
 endif
 	$(BIN)/python experiments/edge/run_all_edge.py
