@@ -167,15 +167,22 @@ soak: $(READY)
 
 # Logs and records are not part of this repository: without them their tables keep what they have.
 WELFARE := $(BIN)/python experiments/pdftsp/run_all.py
+SPOT = $(BIN)/python experiments/spot/run_all_spot.py --data $(SPOT_DATA)
 experiments: $(READY)
 	$(WELFARE) --only fig04_nodes,fig06_node_types,fig08_load,fig09_deadlines
 	$(WELFARE) --only fig10_truthfulness,fig11_rationality,fig12_competitiveness
 	$(WELFARE) --only fig05_vendors,fig13_time,printed,sensitivity,untuned --seeds 3
 	$(WELFARE) --only attainable
 	$(WELFARE) --only learned_sensitivity --seeds 21
-	$(if $(JOB_LOGS),$(WELFARE) --only fig07_traces --seeds 21 --start-day 7 \
-	    $(foreach log,$(JOB_LOGS),--trace $(log)))
-	$(if $(SPOT_DATA),$(BIN)/python experiments/spot/run_all_spot.py --data $(SPOT_DATA))
+ifdef JOB_LOGS
+	$(WELFARE) --only fig07_traces --seeds 21 --start-day 7 $(addprefix --trace ,$(JOB_LOGS))
+endif
+ifdef SPOT_DATA
+	$(SPOT) --only fig02_market,fig03_forecasts,fig05_deadlines,fig06_overhead,fig07_availability
+	$(SPOT) --only fig08_prices,fig09_convergence,fig10_drift,ranges
+	$(SPOT) --only progress_line,paper_margins,theorem1
+	$(SPOT) --only cant_be_late,job_lengths --jobs 40
+endif
 	$(BIN)/python experiments/edge/run_all_edge.py
 	$(BIN)/python experiments/timeshare/run_all_timeshare.py
 	$(WELFARE) --docs

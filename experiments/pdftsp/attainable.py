@@ -1,10 +1,15 @@
 """What could be attained, and why learned prices have less: by what they do not know of the day.
 
-The gap between learned prices and the bound of a day is divided in three. `Counts known` is the
-same mechanism with a forecast of how many bids each slot brings and of their kinds; what it has
-more is lost by not knowing the day's law. `Bids known` forecasts each single bid; what it has more
-is luck, which nobody knows in advance: the bound has it too. What is left is the policy, which
-decides one by one with prices of a few steps, and the bound, which does not pack tasks into nodes.
+The gap between learned prices and the bound of a day is divided in four, by giving the same
+mechanism a better forecast each time:
+
+| known | what more it has is lost by |
+| --- | --- |
+| the law of arrivals, and the slots so far | not knowing the law: more could be learned |
+| how many bids each slot brings | the course of the day, which the law leaves open |
+| each bid | not knowing which bids come |
+| | the policy, or by the bound, which does not pack tasks into nodes |
+
 Beside them the fluid benchmark, at or above the mean of any policy, and of the bound.
 
 By default 21 days in bursts and five even ones, the first of them those of other figures.
@@ -21,7 +26,15 @@ from auctune.sim.sweep import Cells, Sweep, cell_text, intervals, table_of
 from harness.market import Setting, setting
 from harness.options import Options
 from harness.output import Figure, Rows, main, show, write_chart, write_data
-from harness.trials import ATTAINABLE, FORESEEN, LEARNED, FluidOf, Trial, name_of
+from harness.trials import (
+    ATTAINABLE,
+    FORESEEN,
+    LAW_KNOWN,
+    LEARNED,
+    FluidOf,
+    Trial,
+    name_of,
+)
 from harness.welfare import collect, percent
 
 NAME = "attainable"
@@ -40,7 +53,7 @@ def run(options: Options, console: Console) -> pl.DataFrame:
     trials = [
         Trial(one, seed, LEARNED, knows)
         for one in settings
-        for knows in ("", "counts", "bids")
+        for knows in ("", "law", "counts", "bids")
         for seed in range(_num_days(one, options))
     ]
     frame = collect(NAME, trials, options, console)
@@ -71,7 +84,9 @@ def table(frame: pl.DataFrame) -> Rows:
     """A column a setting: shares of the bound, and what of the gap is lost by what."""
     sweep = Sweep(frame)
     ratios, welfare = sweep.means("ratio"), sweep.means("welfare")
-    by_counts, by_bids = sweep.leads("ratio", ATTAINABLE), sweep.leads("ratio", FORESEEN)
+    by_law, by_counts, by_bids = (
+        sweep.leads("ratio", name) for name in (LAW_KNOWN, ATTAINABLE, FORESEEN)
+    )
     fluid = sweep.ratios("fluid", "bound")
 
     def share(mechanism: str) -> Callable[[str], str]:
@@ -80,17 +95,20 @@ def table(frame: pl.DataFrame) -> Rows:
     def points(cells: Cells, mechanism: str) -> Callable[[str], str]:
         return lambda one: cells[one, mechanism].text("+.1f", 100)
 
+    def over(mechanism: str) -> Callable[[str], str]:
+        return lambda one: f"{welfare[one, LEARNED].value / welfare[one, mechanism].value:.3f}"
+
     def left(one: str) -> str:
         return f"{100 * (1 - ratios[one, FORESEEN].value):+.1f}"
 
-    lines = {name_of(name): share(name) for name in (LEARNED, ATTAINABLE, FORESEEN)}
+    lines = {name_of(name): share(name) for name in (LEARNED, LAW_KNOWN, ATTAINABLE, FORESEEN)}
     lines |= {
-        "lost by not knowing the counts": points(by_counts, LEARNED),
+        "lost by not knowing the law": points(by_law, LEARNED),
+        "lost by the course of the day": points(by_counts, LAW_KNOWN),
         "lost by not knowing the bids": points(by_bids, ATTAINABLE),
         "lost by the policy, or above the optimum": left,
-        "learned / counts known": lambda one: (
-            f"{welfare[one, LEARNED].value / welfare[one, ATTAINABLE].value:.3f}"
-        ),
+        "learned / law known": over(LAW_KNOWN),
+        "learned / counts known": over(ATTAINABLE),
         "fluid / mean bound": cell_text(fluid, LEARNED, ".3f"),
     }
     return table_of("the day", sweep.settings, lines)

@@ -1,71 +1,61 @@
-"""The best policy under a known law, on markets whose law leaves nothing open."""
+"""The forecast of who knows the law of arrivals."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from auctune.numerics.arrays import Floats
-from auctune.spot import InstanceStart, SpotJob, SpotMarket, UniformProgress, offline_optimum, play
-from auctune.spot.forecasts import make_forecasts
-from known_law import KnownLaw, Survival, class_ages, geometric, rounded_lognormal, spell_chain
+from auctune.auction.dual.columns import to_columns
+from auctune.auction.pricing.demand_history import RecentDemand
+from auctune.auction.pricing.forecast import ForecastState
+from harness.known_law import KnownLaw, KnownLawForecast, known_law
+from harness.market import draw, setting
 
-PRICE = 0.3
-
-
-def lasting(num_slots: int) -> Survival:
-    """Return the law of times that all last as long."""
-
-    def survival(age: Floats) -> Floats:
-        return np.asarray(age < num_slots).astype(np.float64)
-
-    return survival
+EVEN = setting("even", {"rate": "20", "nodes": "a100:4"})
+DAY = draw(EVEN, 3).market
 
 
-def alternating(down: int, up: int, num_slots: int) -> SpotMarket:
-    available = np.arange(num_slots) % (down + up) >= down
-    return SpotMarket(np.full(num_slots, PRICE), available.astype(np.int64))
+def at_slot(slot: int, num_seen: int = 0) -> ForecastState:
+    """The state of a forecast that knows nothing of recent bids."""
+    recent = RecentDemand(to_columns([], DAY.cluster), np.zeros(0), num_seen)
+    return ForecastState(slot, recent)
 
 
-@pytest.mark.parametrize("start", [40, 43, 48])
-@pytest.mark.parametrize(("workload", "deadline"), [(20.0, 32), (30.0, 36), (12.0, 60)])
-def test_where_all_times_are_sure_the_known_law_gives_the_optimum(
-    start: int, workload: float, deadline: int
-) -> None:
-    down, up = 4, 7
-    market = alternating(down, up, 200)
-    job = SpotJob(
-        workload=workload,
-        deadline=deadline,
-        n_max=1,
-        hard_factor=1.0,
-        value=1000.0,
-        overhead=InstanceStart(1.2),
+def test_days_are_conditioned_as_a_normal_law_is() -> None:
+    random = np.random.default_rng(5)
+    decay = 0.8 ** np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
+    logs = 3.0 + 0.1 * random.multivariate_normal(np.zeros(6), decay, 20_000)
+    past = np.expm1(np.array([3.2, 3.3]))
+    counts = KnownLaw(logs, 0.01 * decay).conditioned(past, np.arange(len(logs)))
+    found = np.log1p(counts)
+    # An autoregression: all that the past says is in its last slot.
+    ahead = np.arange(1, 5)
+    assert found.mean(axis=0) == pytest.approx(3.0 + 0.3 * 0.8**ahead, abs=0.005)
+    assert found.std(axis=0) == pytest.approx(0.1 * np.sqrt(1 - 0.64**ahead), abs=0.005)
+
+
+def test_nothing_of_what_is_to_come_is_read() -> None:
+    law, slot = known_law(EVEN), 40
+    later = [replace(t, arrival=slot) for t in DAY.tasks if t.arrival >= slot]
+    before = [t for t in DAY.tasks if t.arrival < slot]
+    total, paths = KnownLawForecast(law, DAY.tasks).predict(at_slot(slot), 30, 8)
+    other_total, other_paths = KnownLawForecast(law, [*before, *later]).predict(
+        at_slot(slot), 30, 8
     )
-    law = KnownLaw.of(job, spell_chain(lasting(down), lasting(up), 100, PRICE))
-    forecasts = make_forecasts(law, market, start, deadline, deadline - 1)
-    slots = market.between(start, start + deadline)
-    found = play(law, job, slots, forecasts)
-    assert found.finish <= deadline
-    assert found.utility == pytest.approx(offline_optimum(job, slots).utility)
-    assert found.utility >= play(UniformProgress(), job, slots).utility - 1e-9
+    assert total == other_total
+    assert np.array_equal(paths, other_paths)
+    assert paths.shape == (8, 30)
 
 
-def test_a_time_without_memory_ends_as_likely_at_any_age() -> None:
-    chain = spell_chain(geometric(0.2), geometric(0.05), 300, PRICE)
-    up = chain.available > 0
-    for state, there in enumerate(up):
-        change = chain.transition[state, up != there].sum()
-        assert change == pytest.approx(0.05 if there else 0.2)
-    assert np.allclose(chain.transition.sum(axis=1), 1.0)
+def test_of_independent_slots_the_mean_is_expected_whatever_came() -> None:
+    total, paths = KnownLawForecast(known_law(EVEN), DAY.tasks).predict(at_slot(40), 104, 8)
+    assert total == pytest.approx(20, abs=2)
+    assert paths.mean() == pytest.approx(20, abs=1)
 
 
-def test_a_log_normal_time_has_the_hazard_of_its_draws() -> None:
-    random = np.random.default_rng(0)
-    mean, spread = 12.0, 1.5
-    drawn = mean * np.exp(spread * random.normal(size=400_000) - spread**2 / 2)
-    times = np.maximum(1, np.round(drawn))
-    chain = spell_chain(rounded_lognormal(4.0, 1.0), rounded_lognormal(mean, spread), 300, PRICE)
-    first = class_ages(300)
-    for age in (0, 1, 5, 11):
-        expected = (times == age + 1).sum() / (times > age).sum()
-        found = chain.transition[len(first) + age, 0]
-        assert found == pytest.approx(expected, abs=0.01)
+def test_a_slot_that_brought_more_than_expected_brings_more() -> None:
+    forecast = KnownLawForecast(known_law(EVEN), DAY.tasks)
+    for seen in (21, 28, 90):
+        total, paths = forecast.predict(at_slot(40, seen), 10, 8)
+        assert total > seen
+        assert paths[:, 0] == pytest.approx(total - seen)

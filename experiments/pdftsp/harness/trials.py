@@ -20,6 +20,7 @@ from auctune.sim.bound import welfare_bound
 from auctune.sim.comparison import Contender, build, parse_contenders
 from auctune.sim.engine import SimulationResult, simulate, warm_up
 from auctune.sim.metrics import measure
+from harness.known_law import KnownLawForecast, known_law
 from harness.market import Setting, block, draw
 
 MECHANISMS = (
@@ -31,15 +32,17 @@ MECHANISMS = (
     "ntm",
 )
 LEARNED, PRINTED = MECHANISMS[0], MECHANISMS[2]
-# Labels of learned prices that know the day: how many bids come in each slot, or each bid.
+# Labels of learned prices that know the law of arrivals, or the day: its counts, or each bid.
+LAW_KNOWN = "pdftsp, law of arrivals known"
 ATTAINABLE = "pdftsp, counts of the day known"
 FORESEEN = "pdftsp, bids of the day known"
 NAMES: Mapping[str, str] = dict(
     zip(
-        (*MECHANISMS, ATTAINABLE, FORESEEN),
+        (*MECHANISMS, LAW_KNOWN, ATTAINABLE, FORESEEN),
         (
             *("pdFTSP, learned", "pdFTSP, exponential", "pdFTSP, as printed"),
-            *("Titan", "EFT", "NTM", "pdFTSP, counts known", "pdFTSP, bids known"),
+            *("Titan", "EFT", "NTM", "pdFTSP, law known"),
+            *("pdFTSP, counts known", "pdFTSP, bids known"),
         ),
         strict=True,
     )
@@ -75,7 +78,7 @@ SCHEMA: Mapping[str, Any] = {
     "decision_p99_s": pl.Float64,
     "learning_s": pl.Float64,
 }
-CODE = ("auctune.auction", "harness.market")
+CODE = ("auctune.auction", "harness.market", "harness.known_law")
 # Seeds of the days of a fluid benchmark: far from all others.
 _FLUID = 2_000_000
 _COSTS = {"titan": 12.0, "pdftsp": 8.0}
@@ -89,21 +92,22 @@ class Trial:
         setting: the market.
         seed: of its day.
         mechanism: as `auctune simulate --compare` takes it.
-        knows: what its forecast knows of the day itself: nothing; "counts" of bids in each slot,
-            of kinds as the hours around it bring, which is what can be attained online by any
-            forecast; or the "bids", each of them.
+        knows: what its forecast knows beyond the day before: nothing; the "law" of arrivals; the
+            day's "counts" of bids in each slot, of kinds as the hours around it bring; or its
+            "bids", each of them.
     """
 
     setting: Setting
     seed: int
     mechanism: str
-    knows: Literal["", "counts", "bids"] = ""
+    knows: Literal["", "law", "counts", "bids"] = ""
     code = CODE
 
     @property
     def label(self) -> str:
         """As data name it."""
-        return {"": self.mechanism, "counts": ATTAINABLE, "bids": FORESEEN}[self.knows]
+        known = {"law": LAW_KNOWN, "counts": ATTAINABLE, "bids": FORESEEN}
+        return known.get(self.knows, self.mechanism)
 
     @property
     def cost(self) -> float:
@@ -131,7 +135,11 @@ class Trial:
         if self.knows:
             assert isinstance(mechanism, Pdftsp)
             assert isinstance(mechanism.pricing, LearnedPricing)
-            mechanism.pricing.know_day(day.market.tasks, which=self.knows == "bids")
+            if self.knows == "law":
+                law = known_law(self.setting)
+                mechanism.pricing.know_law(KnownLawForecast(law, day.market.tasks))
+            else:
+                mechanism.pricing.know_day(day.market.tasks, which=self.knows == "bids")
         result = simulate(day.market, mechanism)
         report = measure(result)
         use = report.utilization.compute

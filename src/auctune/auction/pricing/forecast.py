@@ -14,7 +14,7 @@ and the noise that the dispersion implies.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -63,6 +63,21 @@ class ForecastState:
         return slots
 
 
+class CountForecast(Protocol):
+    """Numbers of bids to come, by somebody who knows more than the days before: a yardstick."""
+
+    def predict(
+        self, now: ForecastState, num_slots: int, num_scenarios: int
+    ) -> tuple[float, Floats]:
+        """Return what the current slot and those after it bring.
+
+        Returns:
+            Bids expected of the current slot, those seen included; and [S, T] of each slot in
+            each scenario, the current one first, those seen not included.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Bids to come.
@@ -77,18 +92,29 @@ class Forecast:
 
 
 def forecast(
-    profile: DemandProfile | None, now: ForecastState, num_slots: int, params: ForecastParams
+    profile: DemandProfile | None,
+    now: ForecastState,
+    num_slots: int,
+    params: ForecastParams,
+    counts: CountForecast | None = None,
 ) -> Forecast | None:
-    """What the next `num_slots` slots bring, the current one first; None if nothing is known."""
+    """What the next `num_slots` slots bring, the current one first; None if nothing is known.
+
+    Args:
+        profile: of the days before; None: there were none.
+        now: the current slot and those before it.
+        num_slots: from the current one on.
+        params: parameters.
+        counts: who says how many bids come, in place of the profile.
+    """
     if profile is None:
         return _forecast_from_recent(now, num_slots, params)
     ahead = np.arange(num_slots)
     constants = params.constants
-    level = _level(profile, now, params)
-    rate = profile.rate[now.of_day(ahead, len(profile.rate))] * level
-    usual = rate[0] * _carried_over(profile, now, level, constants.least_carried)
-    total = _total(usual, rate[0], now.num_seen, profile.ratios, constants)
-    paths = _paths(rate, total, now, profile.ratios, profile.persistence, params)
+    if counts is None:
+        total, paths = _counts(profile, now, ahead, params)
+    else:
+        total, paths = counts.predict(now, num_slots, params.scenarios)
     samples = _profile_sample(profile, now, paths.shape[1], params)
     parts = [_Part(_scaled(profile.columns, _scale(profile, now, constants.prior)), samples, paths)]
     if now.recent.columns.num_tasks:
@@ -99,6 +125,17 @@ def forecast(
             _Part(now.recent.columns, samples, share * paths),
         ]
     return Forecast(_scenarios(parts, params), total)
+
+
+def _counts(
+    profile: DemandProfile, now: ForecastState, ahead: Ints, params: ForecastParams
+) -> tuple[float, Floats]:
+    """Return what the profile and the last hours say, as `CountForecast.predict` does."""
+    level = _level(profile, now, params)
+    rate = profile.rate[now.of_day(ahead, len(profile.rate))] * level
+    usual = rate[0] * _carried_over(profile, now, level, params.constants.least_carried)
+    total = _total(usual, rate[0], now.num_seen, profile.ratios, params.constants)
+    return total, _paths(rate, total, now, profile.ratios, profile.persistence, params)
 
 
 def _forecast_from_recent(

@@ -32,7 +32,7 @@ from auctune.auction.pricing.demand_history import (
     save_day,
 )
 from auctune.auction.pricing.demand_profile import fit_profile, known_profile, value_statistics
-from auctune.auction.pricing.forecast import ForecastState, forecast
+from auctune.auction.pricing.forecast import CountForecast, ForecastState, forecast
 from auctune.auction.pricing.learned_params import LearnedParams
 from auctune.domain import InputError, Saved, Task
 from auctune.domain.snapshot import read_finite
@@ -79,6 +79,8 @@ class LearnedPricing(Pricing):
         self._last_update: int | None = None
         # What money is counted in: the median bid; 0 before there was one above 0.
         self._unit = self._profile.values.median_bid if self._profile is not None else 0.0
+        # Who knows more of a day than the days before: a yardstick.
+        self._counts: CountForecast | None = None
         # [S, T, K] duals of each scenario, money
         shape = (self._params.scenarios, book.horizon.num_rows, len(book.type_names))
         self._lam: Floats = np.zeros(shape)
@@ -101,6 +103,13 @@ class LearnedPricing(Pricing):
             # Two scenarios, both of half of all bids or more: few slots bring more than 100.
             self._params = replace(self._params, width=0, scenarios=2, samples=50)
             self._lam, self._phi = self._lam[:2], self._phi[:2]
+
+    def know_law(self, counts: CountForecast) -> None:
+        """Forecast how many bids come by a law that is known: a yardstick of what can be learned.
+
+        What kinds of bids come is learned as ever.
+        """
+        self._counts = counts
 
     def begin_slot(self, now: int) -> None:
         ended = self._history.begin(now)
@@ -187,7 +196,7 @@ class LearnedPricing(Pricing):
             return None
         now = ForecastState(slot, self._history.recent())
         num_rows = min(ahead, self._num_rows(slot))
-        expected = forecast(self._profile, now, num_rows, self._params)
+        expected = forecast(self._profile, now, num_rows, self._params, self._counts)
         if expected is None:
             return None
         unit = value_statistics(now.recent.columns).median_bid or self._unit
