@@ -12,17 +12,20 @@ held out. Jobs with 12 GPUs have L = 80, those with one GPU two thirds of their 
 | four | FOLDER's record of 4 instances at a constant price; times four for 12 GPUs |
 | joint, bamboo | FOLDER's joint records and Bamboo's longest, slots of 600 s, half a day of past |
 | traces | eight of a checkout of skypilot-org/spot-traces, 27 and 45 days; constant price |
+| preemption | that checkout's series of one held instance that are long enough, 6 and 7 days |
+| several | its series of 4 and 16 instances that FOLDER lacks, clipped to one, 11 to 18 days |
 | synthetic | one market for each moment, from the generator fitted to real ones |
 
 The policy is the default of `auctune spot advise`. How moments are chosen and how much room is left
 (`auctune.sim.spot.advice`) was chosen with MSU and UP on nine other availability series of one
 instance of that checkout, from zones of us-east-1, from us-east-2b and of K80, none of which is
-here.
+here. Of "preemption" and "several" none was looked at when that was chosen.
 
 "Brier" is the mean square of (predicted risk - late), beside that of the mean as constant
 prediction. "within" are the shares of costs up to the predicted p50 and p90, "below" that of costs
 under the p90: costs have few values, and an exact p90 has 0.9 between the two. "p90 / paid" is the
-mean ratio.
+mean ratio, "interval" the exact one of "within p90", for moments that are independent: those of a
+short series overlap, and it is then too narrow.
 """
 
 import argparse
@@ -32,6 +35,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from scipy import stats
 
 from auctune.numerics.rng import stream
 from auctune.sim.spot.advice import advise
@@ -86,6 +90,13 @@ TRACES = (
     "aws-10-26-2022/us-west-2b_v100_8",
 )
 
+SEVERAL = (
+    "availability/16-node/aws-08-27-2023/us-east-2b_v100_1",
+    "availability/16-node/aws-08-27-2023/us-west-2c_v100_1",
+    "preemption/4-node/aws-08-03-2023/us-east-1f_v100_1",
+    "preemption/4-node/aws-08-03-2023/us-west-2c_v100_1",
+)
+
 Moments = list[tuple[SpotMarket, int]]
 
 
@@ -99,9 +110,14 @@ class Case:
     moments: Moments
 
 
+def past_slots(job: SpotJob, past: int = PAST) -> int:
+    """Return the slots before a moment that analogues as long as the job need."""
+    return max(past, 2 * job.deadline + 8)
+
+
 def draw_moments(markets: list[SpotMarket], job: SpotJob, num: int, past: int = PAST) -> Moments:
     """Return moments with enough past for analogues as long as the job."""
-    past = max(past, 2 * job.deadline + 8)
+    past = past_slots(job, past)
     starts = draw_starts(markets, num, job.deadline, past=past)
     return [(markets[start.market], start.slot) for start in starts]
 
@@ -126,20 +142,24 @@ def read_counts(path: Path, slot_seconds: float) -> SpotMarket:
 
 
 def read_published(path: Path) -> SpotMarket:
-    """Return a series of the checkout at the constant price."""
+    """Return a series of the checkout at the constant price, clipped to one instance."""
     trace = import_series(path, "available", 1)
     count = slot_counts(trace, 0.0, SLOT_SECONDS, whole_slots(trace, 0.0, SLOT_SECONDS))
-    return SpotMarket(np.full(len(count), SPOT / ON_DEMAND), count)
+    return SpotMarket(np.full(len(count), SPOT / ON_DEMAND), np.minimum(count, 1))
 
 
 def cases(folder: Path, traces: Path | None, num_moments: int) -> Iterator[Case]:
     """Yield all jobs at moments of all series."""
     benchmark = [named.market for named in benchmark_markets(folder)]
     four = read_counts(folder / FOUR, SLOT_SECONDS)
-    published = {} if traces is None else {
-        name: read_published(traces / "availability" / "1-node" / f"{name}.json")
-        for name in TRACES
-    }  # fmt: skip
+    published: dict[str, SpotMarket] = {}
+    fresh: dict[str, list[SpotMarket]] = {}
+    if traces is not None:
+        one = traces / "availability" / "1-node"
+        published = {name: read_published(one / f"{name}.json") for name in TRACES}
+        held = sorted((traces / "preemption" / "1-node").glob("*/*.json"))
+        fresh["preemption"] = [read_published(path) for path in held]
+        fresh["several"] = [read_published(traces / f"{name}.json") for name in SEVERAL]
     for name, job in JOBS.items():
         if name != "5 h, 1 GPU":
             series = {"benchmark": benchmark}
@@ -154,6 +174,11 @@ def cases(folder: Path, traces: Path | None, num_moments: int) -> Iterator[Case]
         else:
             for label, market in published.items():
                 yield Case(name, job, label, draw_moments([market], job, num_moments))
+            for label, markets in fresh.items():
+                enough = past_slots(job) + job.deadline
+                long = [market for market in markets if market.num_slots >= enough]
+                if long:
+                    yield Case(name, job, label, draw_moments(long, job, num_moments))
     joint = [read_counts(path, 600.0) for path in sorted(folder.glob("*_joint.csv"))]
     yield Case("5 h, 1 GPU", SHORT, "joint", draw_moments(joint, SHORT, num_moments, 72))
     bamboo = [read_counts(folder / BAMBOO, 600.0)]
@@ -212,21 +237,27 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, help="checkout of skypilot-org/spot-traces")
     parser.add_argument("--baselines", action="store_true", help="MSU, UP and AHANP too")
     parser.add_argument("--moments", type=int, default=200, help="of each series (%(default)s)")
+    parser.add_argument("--series", nargs="+", help="these alone, as rows name them")
     options = parser.parse_args()
-    heads = ("job", "series", "policy", "moments", *FIGURES)
+    heads = ("job", "series", "policy", "moments", *FIGURES, "interval")
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     rows = []
     for case in cases(options.folder, options.traces, options.moments):
+        if options.series and case.series not in options.series:
+            continue
         policies: list[Policy] = [DEFAULT]
         if options.baselines:
             policies += [*BASELINES, *([Ahanp()] if case.job.n_max > 1 else [])]
         for policy in policies:
             measured = measure(case, policy)
             rows.append((case.job_name, policy.name, measured))
+            moments, share = int(measured["moments"]), measured["within p90"]
+            exact = stats.binomtest(round(share * moments), moments).proportion_ci()
             cells = [f"{measured[name]:.3f}" for name in FIGURES]
+            cells.append(f"{exact.low:.2f} to {exact.high:.2f}")
             print(
                 f"| {case.job_name} | {case.series} | {policy.name} "
-                f"| {measured['moments']} | {' | '.join(cells)} |",
+                f"| {moments} | {' | '.join(cells)} |",
                 flush=True,
             )
     frame = pl.DataFrame([{"job": job, "policy": name, **found} for job, name, found in rows])
