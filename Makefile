@@ -173,7 +173,7 @@ experiments: $(READY)
 	$(WELFARE) --only fig10_truthfulness,fig11_rationality,fig12_competitiveness
 	$(WELFARE) --only fig05_vendors,fig13_time,printed,sensitivity,untuned --seeds 3
 	$(WELFARE) --only attainable
-	$(WELFARE) --only learned_sensitivity --seeds 21
+	$(WELFARE) --only learned_sensitivity --seeds 3
 ifdef JOB_LOGS
 	$(WELFARE) --only fig07_traces --seeds 21 --start-day 7 $(addprefix --trace ,$(JOB_LOGS))
 endif

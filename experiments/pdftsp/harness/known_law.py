@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.auction.pricing.forecast import ForecastState
-from auctune.domain import Task
+from auctune.domain import InputError, Task
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.rng import stream
 from auctune.sim.workloads.arrivals import (
@@ -59,9 +59,15 @@ class KnownLaw:
 
 
 @functools.cache
-def known_law(wanted: Setting) -> KnownLaw:
-    """Return the law of a setting without a job log."""
-    workload = dict(wanted.workload)
+def known_law(market: Setting) -> KnownLaw:
+    """Return the law of a market without a job log.
+
+    Raises:
+        InputError: if it is not a day long.
+    """
+    workload = dict(market.workload)
+    if "slots" in workload or "days" in workload:
+        raise InputError("--market", "slots or days", "a day, where the law of arrivals is known")
     rate, bursty = float(workload.get("rate", "50")), workload.get("arrivals") == "bursty"
     arrivals: Arrivals = BurstyArrivals(PHILLY_2017, rate) if bursty else PoissonArrivals(rate)
     slot_seconds = float(workload.get("slot_seconds", "600"))

@@ -19,7 +19,6 @@ from harness.trials import ATTAINABLE, LEARNED, BoundOf, Trial, name_of, to_fram
 GOAL = 0.909
 # With more settings than a page is wide a row is a setting.
 _MOST_COLUMNS = 7
-MakeMarkets = Callable[[Options], Sequence[Setting]]
 
 
 def welfare_figure(

@@ -107,10 +107,10 @@ def _share_a_pool() -> None:
     from auctune.sim.timeshare.table_bundles import draw_bundle
     from auctune.timeshare.named import DEFAULT_ALLOCATOR, EstimatorName
 
-    wanted: list[tuple[str, dict[str, Any]]]
-    wanted = [(name, {}) for name in TIMESHARE_ALLOCATORS.names()]
-    wanted += [(DEFAULT_ALLOCATOR, {"estimator": name}) for name in get_args(EstimatorName)]
-    allocators = [TIMESHARE_ALLOCATORS.build(name, settings) for name, settings in wanted]
+    named: list[tuple[str, dict[str, Any]]]
+    named = [(name, {}) for name in TIMESHARE_ALLOCATORS.names()]
+    named += [(DEFAULT_ALLOCATOR, {"estimator": name}) for name in get_args(EstimatorName)]
+    allocators = [TIMESHARE_ALLOCATORS.build(name, settings) for name, settings in named]
     compare_allocators([draw_bundle(read_curves(), 2, 0)], allocators)
 
 

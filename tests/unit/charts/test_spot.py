@@ -47,7 +47,7 @@ def rows(chart: Any, key: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK])
-def test_a_diary_draws_each_kind_held_in_its_slot(palette: Palette) -> None:
+def test_a_schedule_draws_each_kind_held_in_its_slot(palette: Palette) -> None:
     chart = spot_job_chart(POINTS, 5, palette)
     bars = rows(chart, "high")
     assert [(bar["kind"], bar["low"], bar["high"]) for bar in bars] == [
@@ -59,7 +59,7 @@ def test_a_diary_draws_each_kind_held_in_its_slot(palette: Palette) -> None:
     assert "even pace" in svg
 
 
-def test_rivals_stand_in_their_order_beside_the_optimum() -> None:
+def test_baselines_stand_in_their_order_beside_the_optimum() -> None:
     policies = [PolicyPoint("b", 3.0, 2.5, 3.5, 0.9), PolicyPoint("a", -1.0, -2.0, 0.0, 0.25)]
     chart = policy_comparison_chart(policies, 4.0)
     svg = to_svg(chart)

@@ -109,8 +109,9 @@ class LearnedPricing(Pricing):
     def know_law(self, counts: CountForecast) -> None:
         """Forecast how many bids come by a law that is known: a yardstick of what can be learned.
 
-        What kinds of bids come is learned as ever.
+        What kinds of bids come is learned as ever, so a day before must be known.
         """
+        assert self._profile is not None
         self._counts = counts
 
     def begin_slot(self, now: int) -> None:

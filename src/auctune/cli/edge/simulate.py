@@ -22,7 +22,7 @@ from auctune.domain.errors import InputError
 from auctune.edge.search.forward import plan_cost
 from auctune.registry.policies import EDGE_ENTRIES
 from auctune.sim.edge.comparison import (
-    DEFAULT_PLAYERS,
+    DEFAULT_ENTRIES,
     EdgeBound,
     EdgePlayed,
     bound_of,
@@ -146,7 +146,7 @@ def compare(
     """
     _check_bound(bound, outputs.time_limit)
     check_output_paths([instance], (outputs.report, outputs.charts))
-    labels = mechanism or DEFAULT_PLAYERS
+    labels = mechanism or DEFAULT_ENTRIES
     entries = parse_labels(labels, "--mechanism", EDGE_ENTRIES)
     market = read_edge_instance(instance)
     warn_compiling(plan_cost, "the edge's")

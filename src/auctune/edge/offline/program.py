@@ -190,7 +190,7 @@ def shared_rows(builder: ProgramBuilder, ledger: EdgeLedger) -> SharedRows:
     """Room and free units of all slots."""
     free, room = ledger.free(0), ledger.room(0)
     return SharedRows(
-        [builder.row([], upper=float(free)) for free in room],
+        [builder.row([], upper=float(mb)) for mb in room],
         [[[builder.row([], upper=float(k)) for k in site] for site in slot] for slot in free],
     )
 

@@ -166,7 +166,7 @@ def take_data(trained: Ints, remaining: Ints, wish: Floats, taken: Ints) -> None
 
     Args:
         trained: [R] chunks by the site that trains them.
-        remaining: [R] chunks left.
+        remaining: [R] chunks not taken yet; written.
         wish: [R] the higher, the rather a site's data go elsewhere.
         taken: [R].
     """

@@ -129,7 +129,8 @@ EVENT_UPCASTS: Mapping[int, Mapping[str, Upcast]] = {
     14: {},
     # Since then estimates of rented jobs name their rule, so that a replay lets those of another
     # one stand, and chains of their forecasts have a worst market; exponential prices are summed by
-    # cell where nothing else is said.
+    # cell where nothing else is said. A lesson is called an update: version 16, in which it was one
+    # for some hours, was never released.
     15: {
         EventType.DECIDED: _estimate_of_first_rule,
         EventType.ZONE_CREATED: _largest_price_of_exponential,

@@ -62,10 +62,10 @@ def _state_with_ledger(state: Record) -> Record:
     def renamed(record: Record) -> Record:
         return {names.get(name, name): value for name, value in record.items()}
 
-    if state.get("mechanism") is None:
+    if not isinstance(state.get("mechanism"), dict):
         return state
     mechanism = renamed(state["mechanism"])
-    if "pricing" in mechanism:
+    if isinstance(mechanism.get("pricing"), dict):
         mechanism["pricing"] = renamed(mechanism["pricing"])
     return {**state, "mechanism": mechanism}
 

@@ -19,7 +19,7 @@ from auctune.numerics.arrays import Floats
 from auctune.numerics.highs import SolveOptions
 from auctune.sim.edge.instance_file import EdgeInstance
 
-DEFAULT_PLAYERS = ("eris", "eris:pricing=paper", "tiresias", "antman", "liquid")
+DEFAULT_ENTRIES = ("eris", "eris:pricing=paper", "tiresias", "antman", "liquid")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from auctune.domain import InputError
 from auctune.edge import Eris, ErisEntry, ErisParams, Tiresias
 from auctune.registry.policies import EDGE_ENTRIES
 from auctune.sim.edge.comparison import (
-    DEFAULT_PLAYERS,
+    DEFAULT_ENTRIES,
     bound_of,
     play,
     report,
@@ -61,7 +61,7 @@ def test_all_that_are_compared_by_default_stay_below_the_bounds() -> None:
     assert whole is not None
     assert whole.reached is not None
     assert whole.reached <= whole.value <= linear.value + 1e-6
-    for label in DEFAULT_PLAYERS:
+    for label in DEFAULT_ENTRIES:
         assert (
             play(label, EDGE_ENTRIES.parse(label, "--mechanism"), small).welfare
             <= whole.value + 1e-6

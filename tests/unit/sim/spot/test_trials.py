@@ -75,7 +75,7 @@ def test_forecasts_reach_as_far_as_any_policy_looks_and_the_job_lasts() -> None:
     assert widest_horizon([Ahap(window=9)], JOB) == widest_horizon([Robust()], JOB) == 3
 
 
-def test_a_rivalry_is_the_policies_played_one_by_one() -> None:
+def test_a_comparison_is_the_policies_played_one_by_one() -> None:
     policies: tuple[Policy, ...] = (SpotFirst(), Robust(), Ahap(window=3))
     starts = draw_starts(MARKETS, 15, JOB.deadline, past=0, seed=2)
     trials = make_trials(JOB, MARKETS, starts, parse_forecaster("seasonal", ""), policies)

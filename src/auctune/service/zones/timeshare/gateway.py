@@ -84,10 +84,10 @@ def forecast_data(state: TimeshareState) -> ForecastData:
         for job in state.jobs.values()
         if len(job.curve.points) >= MIN_POINTS
     )
-    return ForecastData((*state.past, *open_), tuple(_rival(job) for job in at_work))
+    return ForecastData((*state.past, *open_), tuple(_competing_job(job) for job in at_work))
 
 
-def _rival(job: TimeshareJob) -> CompetingJob:
+def _competing_job(job: TimeshareJob) -> CompetingJob:
     return CompetingJob(job.deadline_unit, job.target_loss, _copy(job.curve), job.meter.remaining)
 
 

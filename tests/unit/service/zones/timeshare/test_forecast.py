@@ -95,7 +95,7 @@ def test_a_job_that_does_not_fit_is_said_to_fail(by: str) -> None:
     assert changed[by].cap is None or found.p90_cost <= Decimal("1.5")
 
 
-def test_rivals_that_are_due_later_or_out_of_reach_take_nothing() -> None:
+def test_competing_jobs_that_are_due_later_or_out_of_reach_take_nothing() -> None:
     evidence = ForecastData(tuple(past() for _ in range(9)), ())
     alone = forecast(QUESTION, TERMS, evidence)
     competing = (
