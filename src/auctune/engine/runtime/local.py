@@ -198,6 +198,9 @@ class WorkerProcess:
         argument = argument_in_child(argument, device, num_devices, os.environ)
         self._outbox.put(json.dumps(argument).encode())
         self._failure = ""
+        # Of several threads that kill it, each file is closed by one: a descriptor that was closed
+        # twice may be another file's by then.
+        self._releasing = threading.Lock()
         # Its last line on standard error, read before that is closed.
         self._last_line: str | None = None
         self._threads: list[threading.Thread] = []
@@ -253,16 +256,21 @@ class WorkerProcess:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the process, if it has not ended, and release the handle."""
+        """Kill the process, if it has not ended, and release the handle; by any thread, also twice.
+
+        Not to be called on the thread that calls `on_message`.
+        """
         _check_may_block()
         self._process.kill()
-        if self._process.wait() > 0:
-            self._read_last_line()
+        failed = self._process.wait() > 0
         self._outbox.put(None)
         for thread in self._threads:
             thread.join()
-        self._connection.close()
-        self._stderr.close()
+        with self._releasing:
+            if failed:
+                self._read_last_line()
+            self._connection.close()
+            self._stderr.close()
 
     def _read_last_line(self) -> str:
         if self._last_line is None:

@@ -7,6 +7,8 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,25 @@ def test_how_a_worker_ended_is_known(tmp_path: Path, fork: bool) -> None:
     # It may be killed, and sent something, whether it has ended or not.
     worker.send(Ping())
     worker.kill()
+
+
+def test_a_worker_may_be_killed_by_several_threads_at_once(tmp_path: Path) -> None:
+    worker, inbox = idle(tmp_path, fork=True)
+    # Closed twice at the same time, a descriptor is bad the second time, or another file's.
+    closing = worker._connection.close
+    both = threading.Barrier(2, timeout=1)
+
+    def close() -> None:
+        with suppress(threading.BrokenBarrierError):
+            both.wait()
+        assert not worker._releasing.acquire(blocking=False)
+        closing()
+
+    worker._connection.close = close  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(worker.kill) for _ in range(2)]:
+            done.result()
+    assert received(inbox) is None
 
 
 @pytest.mark.parametrize("fork", [True, False])
