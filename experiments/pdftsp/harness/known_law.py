@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from auctune.auction.pricing.forecast import ForecastState
-from auctune.domain import InputError, Task
+from auctune.domain import Task
 from auctune.numerics.arrays import Floats, Ints
 from auctune.numerics.rng import stream
 from auctune.sim.workloads.arrivals import (
@@ -60,18 +60,13 @@ class KnownLaw:
 
 @functools.cache
 def known_law(market: Setting) -> KnownLaw:
-    """Return the law of a market without a job log.
-
-    Raises:
-        InputError: if it is not a day long.
-    """
+    """Return the law of a market without a job log."""
     workload = dict(market.workload)
-    if "slots" in workload or "days" in workload:
-        raise InputError("--market", "slots or days", "a day, where the law of arrivals is known")
     rate, bursty = float(workload.get("rate", "50")), workload.get("arrivals") == "bursty"
     arrivals: Arrivals = BurstyArrivals(PHILLY_2017, rate) if bursty else PoissonArrivals(rate)
     slot_seconds = float(workload.get("slot_seconds", "600"))
-    num_slots, random = round(86_400 / slot_seconds), stream(0, "known law")
+    per_day, random = 86_400 / slot_seconds, stream(0, "known law")
+    num_slots = round(float(workload.get("slots", float(workload.get("days", "1")) * per_day)))
     drawn = (arrivals.draw(num_slots, slot_seconds, random).slot for _ in range(_DAYS))
     logs = np.log1p([np.bincount(slots, minlength=num_slots) for slots in drawn])
     return KnownLaw(logs, np.cov(logs.T) + _RIDGE * np.eye(num_slots))
