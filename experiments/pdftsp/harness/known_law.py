@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from auctune.auction.pricing import LearnedParams
 from auctune.auction.pricing.forecast import ForecastState
 from auctune.domain import Task
 from auctune.numerics.arrays import Floats, Ints
@@ -32,8 +33,9 @@ from harness.market import Setting
 _DAYS, _OF_MEAN = 2_000, 400
 # Of the variances: drawn days are finitely many.
 _RIDGE = 1e-3
-# A slot that brought n bids, more than nearly all conditioned days have, brings so many times n.
-_MORE, _LEAST_MORE, _FEWEST = 1.5, 1.25, 4
+# Days with as many bids in a slot that say how many it will bring.
+_FEWEST = 4
+_LEARNED = LearnedParams()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +99,7 @@ class KnownLawForecast:
         total = float(mean[0])
         if total < now.num_seen:
             as_many = many[many[:, 0] >= now.num_seen, 0]
-            more = as_many.mean() if len(as_many) >= _FEWEST else _MORE * now.num_seen
-            total = max(float(more), _LEAST_MORE * now.num_seen)
+            more = as_many.mean() if len(as_many) >= _FEWEST else _LEARNED.more * now.num_seen
+            total = max(float(more), _LEARNED.min_more * now.num_seen)
         paths[:, 0] = max(0.0, total - now.num_seen)
         return total, paths

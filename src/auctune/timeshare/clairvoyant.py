@@ -23,7 +23,13 @@ from auctune.domain import InputError
 from auctune.numerics.arrays import Bools, Floats
 from auctune.numerics.highs import INFINITY, Program, solve
 from auctune.timeshare.allocation.moore_hodgson import TOLERANCE, moore_hodgson
-from auctune.timeshare.thread import BundleArrays, LearningThread, LossCurve, bundle_arrays
+from auctune.timeshare.thread import (
+    BundleArrays,
+    LearningThread,
+    LossCurve,
+    bundle_arrays,
+    unit_rates,
+)
 
 # Beyond so many threads with releases, the relaxation alone.
 MOST_EXACT = 40
@@ -57,12 +63,7 @@ def true_needs(
     Raises:
         InputError: if there is not one curve and one N > 0 for each thread.
     """
-    rate = np.array(batches_per_unit, dtype=np.float64)
-    if not len(curves) == len(rate) == len(threads):
-        found = f"{len(curves)} curves and {len(rate)} rates for {len(threads)} threads"
-        raise InputError("curves", found, "one of each for each thread")
-    if not (np.isfinite(rate) & (rate > 0)).all():
-        raise InputError("batches_per_unit", f"{rate.tolist()}", "numbers > 0")
+    rate = unit_rates(threads, curves, batches_per_unit)
     whole: Sequence[float | None] = windows or [None] * len(threads)
     judged = zip(threads, curves, whole, strict=True)
     return np.array([curve.need(one.threshold, window) for one, curve, window in judged]) / rate

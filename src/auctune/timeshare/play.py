@@ -20,7 +20,7 @@ from auctune.timeshare.allocator import (
     Observation,
     count_switches,
 )
-from auctune.timeshare.thread import LearningThread, LossCurve, bundle_arrays
+from auctune.timeshare.thread import LearningThread, LossCurve, bundle_arrays, unit_rates
 
 
 @kernel
@@ -108,12 +108,7 @@ def play(
         InfeasibleSharesError: if the allocator gives away what there is not.
     """
     bundle = bundle_arrays(threads)
-    rate = np.array(batches_per_unit, dtype=np.float64)
-    if not len(curves) == len(rate) == len(threads):
-        found = f"{len(curves)} curves and {len(rate)} rates for {len(threads)} threads"
-        raise InputError("curves", found, "one of each for each thread")
-    if not (np.isfinite(rate) & (rate > 0)).all():
-        raise InputError("batches_per_unit", f"{rate.tolist()}", "numbers > 0")
+    rate = unit_rates(threads, curves, batches_per_unit)
     judged = np.zeros(len(rate)) if windows is None else np.array(windows, dtype=np.float64)
     if windows is not None and not (
         len(judged) == len(rate) and (judged >= 1).all() and (judged == np.floor(judged)).all()

@@ -172,3 +172,22 @@ class LossCurve:
         ends = np.concatenate([[0.0], self.batches])
         sums: Floats = np.interp(batches, ends, self.total) + beyond * self.loss[-1]
         return sums
+
+
+def unit_rates(
+    threads: Sequence[LearningThread],
+    curves: Sequence[LossCurve],
+    batches_per_unit: Sequence[float],
+) -> Floats:
+    """[k] batches that the whole pool trains of each thread in a unit of time.
+
+    Raises:
+        InputError: if there is not one curve and one N > 0 for each thread.
+    """
+    rate = np.array(batches_per_unit, dtype=np.float64)
+    if not len(curves) == len(rate) == len(threads):
+        found = f"{len(curves)} curves and {len(rate)} rates for {len(threads)} threads"
+        raise InputError("curves", found, "one of each for each thread")
+    if not (np.isfinite(rate) & (rate > 0)).all():
+        raise InputError("batches_per_unit", f"{rate.tolist()}", "numbers > 0")
+    return rate
