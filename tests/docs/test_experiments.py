@@ -22,7 +22,7 @@ SETTINGS = (
     *("arXiv 2512.20967", "95% confidence interval", "95% interval", "middle 80%"),
     *("mu_1 = 0.9", "mu_2 = 0.95", "v = 1.5 L", "v is 1.1 L", "g = 1.5", "3.06 USD", "0.9731 spot"),
     *("= [0.7, 1.0]", "70 to 100% of a node", "25% of a node", "40% at most"),
-    *("0.07% of a typical value", "0.07% as shipped", "0.93 of the bound", "above 1.15"),
+    *("0.07% of a typical value", "0.07% as shipped", "0.93 of the bound", "at most 1.15"),
     *("100 / 69 / 51.5", "exploring 0.53 of the time", "0.02, 0.1 and 0.53"),
     *("0.02, 0.05, 0.1, 0.2, 0.4 and 0.53", "8,000 batches are 0.53"),
     *("0.90 of the clairvoyant bound", "the goal is 0.97", "the goal of 0.909", "above 0.90"),
