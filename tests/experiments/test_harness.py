@@ -5,7 +5,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -14,7 +13,7 @@ import run_all
 from auctune.charts import to_svg
 from auctune.domain import InputError
 from auctune.numerics.estimates import mean_of
-from auctune.sim.figures import Figure, Rows, read_csv, write_tables
+from auctune.sim.figures import read_csv, write_tables
 from auctune.sim.sweep import Sweep
 from harness.market import Trace, draw, setting
 from harness.options import parse
@@ -146,19 +145,6 @@ def test_tables_go_to_their_places_alone(tmp_path: Path) -> None:
     page.write_text("nothing\n")
     with pytest.raises(InputError, match="has no place for fig11"):
         write_tables(page, tmp_path, [figure])
-
-
-def test_data_of_earlier_versions_have_entries_under_their_old_name(tmp_path: Path) -> None:
-    rows = [("testbed", seed, name, 1.0) for seed in (0, 1) for name in ("Eris", "Liquid")]
-    old = pl.DataFrame(rows, ("setting", "seed", "contender", "welfare"), orient="row")
-    old.write_parquet(tmp_path / "some.parquet")
-    page = tmp_path / "page.md"
-    page.write_text("<!-- some -->\n<!-- end -->\n")
-    named: Figure[Any] = Figure(
-        "some", lambda *_: old, lambda frame: Rows(tuple(Sweep(frame).entries), ())
-    )
-    write_tables(page, tmp_path, [named])
-    assert "| Eris | Liquid |" in page.read_text()
 
 
 def test_the_page_has_places_of_figures_alone() -> None:

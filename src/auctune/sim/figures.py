@@ -134,8 +134,7 @@ def write_tables(page: Path, out: Path, figures: Sequence[Figure[Any]]) -> None:
         data = out / f"{figure.name}.parquet"
         if not data.is_file():
             raise InputError(str(data), "is not there", f"a run of {figure.name} before")
-        # Data of earlier versions have entries of comparisons as "contender".
-        frame = pl.read_parquet(data).rename({"contender": "entry"}, strict=False)
+        frame = pl.read_parquet(data)
         table, notes = figure.table(frame), figure.notes(frame)
         _write_csv(page.with_suffix("") / f"{figure.name}.csv", table, notes)
         start, end = f"<!-- {figure.name} -->\n", "<!-- end -->"
